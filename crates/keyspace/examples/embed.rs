@@ -1,4 +1,4 @@
-//! The keyspace inside a program of one's own: no server, no sockets.
+//! The keyspace embedded in another program: no server, no sockets.
 //!
 //! ```text
 //! cargo run -p petrel-keyspace --example embed
@@ -15,7 +15,7 @@ const DB: u16 = 0;
 
 fn main() -> Result<(), OutOfMemory> {
     let keyspace = Keyspace::new(&Options::default());
-    // A handle is a thread's way in. Each thread attaches its own.
+    // A handle is a thread's access to the keyspace. Each thread attaches its own.
     let mut handle = keyspace.attach();
 
     // Setting, reading, removing.
@@ -32,7 +32,7 @@ fn main() -> Result<(), OutOfMemory> {
         Some(Ok(3000))
     );
 
-    // Reading and writing as one step: a counter that threads share.
+    // Reads and writes in one step: a counter shared by threads.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| count_visits(&keyspace));
@@ -40,13 +40,13 @@ fn main() -> Result<(), OutOfMemory> {
     });
     assert_eq!(handle.load(DB, b"visits").as_deref(), Some(&b"4000"[..]));
 
-    // A key with a time to live, in Unix milliseconds; it is gone when its time has come.
+    // A key with an expiry in Unix milliseconds.
     let now = handle.now_ms();
     handle.store(DB, b"session", Value::Bytes(b"secret"), Some(now + 60_000))?;
     assert!(handle.expire_at(DB, b"session", Some(now - 1)));
     assert_eq!(handle.load(DB, b"session"), None);
 
-    // Walking over all keys: some at a time, so that no command waits long.
+    // Scans all keys in small steps, so that other threads do not wait long.
     let mut names = Vec::new();
     let mut cursor = Cursor::default();
     loop {
@@ -75,13 +75,12 @@ fn count_visits(keyspace: &Arc<Keyspace>) {
         });
         counted.expect("there is no memory limit");
     }
-    // Now and then, or when there is nothing else to do: expired keys are removed, memory is given
-    // back.
+    // Periodic upkeep: expired keys are removed, memory is released.
     handle.tick(std::time::Duration::from_millis(1));
 }
 
-/// A cache of one megabyte. A consumer of effects learns of every change that its thread makes,
-/// evictions included.
+/// A cache of one megabyte. A consumer of effects receives every change made by its thread,
+/// including evictions.
 fn fill_a_small_cache() -> Result<usize, OutOfMemory> {
     let cache = Keyspace::new(&Options { databases: 1, stripes: 64, ..Options::default() });
     cache.set_memory_limit(1 << 20, Policy::AllKeysS3Fifo);

@@ -58,7 +58,7 @@ fn print_row(name: &str, requests: &[Request], total: u64, run: impl Fn(&[Reques
     }
 }
 
-/// Requests that find their object in a keyspace with this memory limit.
+/// Number of requests found in a keyspace with this memory limit.
 fn replay(requests: &[Request], limit: u64, policy: Policy) -> usize {
     let keyspace = Keyspace::new(&Options { databases: 1, stripes: 64, seed: 1 });
     keyspace.set_memory_limit(limit, policy);
@@ -84,8 +84,7 @@ fn is_hit(handle: &mut Handle, request: &Request) -> bool {
     hit
 }
 
-/// The same for a cache that keeps the order of uses, and needs no memory but for the objects'
-/// bytes.
+/// Hits of an exact LRU cache of `limit` bytes, which counts no overhead per object.
 fn exact_lru(requests: &[Request], limit: u64) -> usize {
     let mut last_use: HashMap<u64, usize> = HashMap::new();
     let mut order: BTreeMap<usize, Request> = BTreeMap::new();

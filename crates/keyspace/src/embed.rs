@@ -8,10 +8,10 @@ use crate::structures::value::Value;
 use crate::structures::view::View;
 use bytes::Bytes;
 
-/// What [`Handle::update`] does with a key.
+/// Decision of an [`Handle::update`] callback about its key.
 #[derive(Clone, Debug)]
 pub enum Update<'a> {
-    /// Leave it as it is.
+    /// Keep the present value.
     Keep,
     /// Set it to this value and expiry (Unix milliseconds).
     Put(Value<'a>, Option<i64>),
@@ -68,8 +68,8 @@ impl Handle {
         self.with_key(key, |handle, key| handle.remove(db, key))
     }
 
-    /// Reads a key and decides what becomes of it, as one step that no other thread sees half done.
-    /// Keys are evicted to make room before it.
+    /// Reads a key and decides about its new value, atomically for all threads. Keys are evicted
+    /// before to make room.
     ///
     /// # Errors
     /// If the memory limit is reached and nothing can be evicted; `decide` is not called then.

@@ -1,5 +1,5 @@
-//! A thread's way into the keyspace: batches, stripe locks, and what it owes when it lets go of
-//! them.
+//! A thread's access to the keyspace: batches, stripe locks, and the work deferred until the locks
+//! are released.
 
 mod freeing;
 mod locking;
@@ -22,19 +22,18 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 #[cfg(not(target_arch = "x86_64"))]
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-/// One thread's access to a [`Keyspace`]: its locks, what observers are to learn of its changes,
-/// its share of the upkeep, and the tools of its mutators.
+/// A thread's access to a [`Keyspace`]: its locks, the changes collected for observers, its part
+/// of the upkeep, and the tools of its mutators.
 ///
 /// Work happens in batches: [`Handle::enter`], then for each command lock, read and change, unlock,
-/// and at last [`Handle::exit`]. Everything that reads or changes a key demands that its stripe is
-/// held.
+/// and at last [`Handle::exit`]. Every read or change of a key requires that its stripe is held.
 pub struct Handle {
     pub(crate) ks: Arc<Keyspace>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) locks: Locks,
     pub(crate) observers: Observers,
     pub(crate) upkeep: Upkeep,
-    // What follows is the mutators'.
+    // Used by the mutators.
     pub(crate) cache: Cache,
     pub(crate) clock: AccessClock,
     pub(crate) now_ms: i64,
@@ -42,7 +41,7 @@ pub struct Handle {
     pub(crate) sees_expired: bool,
     /// Whether reads count as uses.
     pub(crate) touch: bool,
-    /// Bytes that a mutator puts together; empty between calls, but for its capacity.
+    /// Buffer of the mutators; empty between calls, kept for its capacity.
     pub(crate) scratch: Vec<u8>,
     /// A score of minus zero is stored as such in small sorted sets too.
     pub(crate) keeps_zero_sign: bool,
@@ -107,7 +106,7 @@ impl Handle {
         self.now_ms
     }
 
-    /// Reads the clock, unless it [stands](Keyspace::stop_clock): once per turn is enough.
+    /// Reads the clock, unless it is [stopped](Keyspace::stop_clock): once per turn is enough.
     pub fn refresh_clock(&mut self) {
         self.set_clock(self.unix_ms());
     }
@@ -139,7 +138,7 @@ impl Handle {
         self.refresh_byte_clock();
     }
 
-    /// Nothing expires for this thread until it reads the clock again: for changes of the past.
+    /// Disables expiry for this thread until it reads the clock again: for replayed changes.
     pub fn ignore_expiry(&mut self) {
         self.now_ms = 0;
     }
@@ -150,7 +149,7 @@ impl Handle {
         let batch = &self.counters.batch;
         batch.store(batch.load(Relaxed).wrapping_add(1), Relaxed);
         // Orders the store above before every peek of the batch; on x86-64 the exchange in
-        // `ThreadSlot::enter` does.
+        // `ThreadSlot::enter` does so.
         #[cfg(not(target_arch = "x86_64"))]
         fence(SeqCst);
         self.locks.pass().enter();
@@ -168,9 +167,9 @@ impl Handle {
         }
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then. A batch has begun all
-    /// the same, but the thread is outside: it may lock nothing before it has ended the batch
-    /// and begun another.
+    /// Like [`Handle::enter`], but stops waiting once `give_up` returns true: false then. The batch
+    /// has begun, but the thread is outside: it must end the batch and begin another before it
+    /// locks anything.
     #[inline]
     pub fn enter_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         let batch = &self.counters.batch;
@@ -180,41 +179,41 @@ impl Handle {
         self.locks.pass().enter_unless(give_up)
     }
 
-    /// True if another thread waits for the keyspace, or this one is outside: end the batch and
-    /// begin another.
+    /// True if another thread waits for the keyspace, or this one is outside: the caller should end
+    /// the batch and begin another.
     #[inline]
     pub fn should_yield(&self) -> bool {
         self.locks.pass().is_disturbed()
     }
 
-    /// Says whether another thread waits for the keyspace, where the handle is not at hand.
+    /// A signal that tells, without the handle, whether another thread waits for the keyspace.
     pub fn signal(&self) -> crate::Signal {
         self.locks.pass().signal()
     }
 
-    /// Whether the thread is in a batch, and inside.
+    /// Whether the thread is in a batch, and inside the gate.
     pub fn is_inside(&self) -> bool {
         self.locks.pass().is_inside()
     }
 
-    /// True if the thread is outside, since it gave up waiting.
+    /// True if the thread is outside the gate, because it gave up waiting.
     pub fn is_outside(&self) -> bool {
         !self.locks.pass().is_inside()
     }
 
-    /// Goes inside amid a batch, if the thread is outside.
+    /// Enters the gate during a batch, after a failed [`Handle::enter_unless`].
     pub(crate) fn enter_again(&self) {
         self.locks.pass().enter();
     }
 
-    /// Asks for the cache line of the stripe of `hash`, to lock it, and for that of its side table.
+    /// Prefetches the cache line of the stripe of `hash`, and that of its side table.
     #[inline]
     pub fn prefetch_stripe(&self, hash: KeyHash) {
         prefetch((&raw const self.ks.stripes[hash.stripe() as usize]).addr());
         self.prefetch_side_table(hash);
     }
 
-    /// What the lock of a stripe guards.
+    /// Data guarded by the lock of a stripe.
     #[inline]
     pub(crate) fn stripe(&self, hash: KeyHash) -> &mut StripeData {
         self.stripe_at(hash.stripe())

@@ -1,7 +1,7 @@
 //! Petrel's keyspace: databases of keys shared by all threads, without sockets or wire formats.
 //!
-//! Memory is shared and divided into stripes, each with a lock of its own; whoever wants a key
-//! locks its stripe, works and lets go. Every change goes through a mutator that records one
+//! Memory is shared and divided into stripes, each with a lock of its own. A thread locks the
+//! stripe of a key, works and unlocks it. Every change goes through a mutator that records one
 //! [`Effect`]. The layout of an entry is drawn in `entry.rs`, of a table in `table.rs`, the locks
 //! in [`petrel_lock`].
 //!
@@ -24,12 +24,12 @@ mod state;
 mod structures;
 mod upkeep;
 
-/// Names of events, and the classes by which they are asked for.
+/// Names of events, and the classes by which they are subscribed to.
 pub mod event {
     pub use crate::state::event::{Event, Naming, class};
 }
 
-/// Packed items, as small collections hold them.
+/// Packed items of small collections.
 pub use structures::hash_slot;
 pub use structures::packed;
 

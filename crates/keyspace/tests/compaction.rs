@@ -1,4 +1,4 @@
-//! Memory comes back after deletes, and keys whose time has passed go by themselves.
+//! Memory is released after deletes, and expired keys are removed by the sweep.
 #![cfg(not(feature = "system-heap"))]
 
 use petrel_keyspace::types::list::End;
@@ -6,7 +6,7 @@ use petrel_keyspace::{FieldExpiry, Handle, Key, Keyspace, Options, Value};
 use std::time::{Duration, Instant};
 
 const KEYS: usize = 300_000;
-/// A time that has not come.
+/// An expiry in the future.
 const FAR: i64 = 1 << 45;
 
 fn fill(handle: &mut Handle, expiry: impl Fn(usize) -> Option<i64>) {
@@ -16,7 +16,7 @@ fn fill(handle: &mut Handle, expiry: impl Fn(usize) -> Option<i64>) {
     }
 }
 
-/// Ticks until `done`, or for some seconds in vain.
+/// Ticks until `done`, or fails after some seconds.
 fn tick_until(handle: &mut Handle, done: impl Fn(&Handle) -> bool) {
     let start = Instant::now();
     while !done(handle) {
@@ -51,8 +51,7 @@ fn memory_comes_back_after_most_keys_were_deleted() {
 
 #[test]
 fn large_collections_are_moved_too() {
-    // So many that a slab of each size of block, which may be half empty, is little beside what is
-    // left.
+    // Large enough that one half-empty slab per block size is little beside the rest.
     const MEMBERS: usize = KEYS / 2;
     let keyspace = Keyspace::new(&Options { databases: 1, stripes: 64, seed: 9 });
     let mut handle = keyspace.attach();
@@ -133,7 +132,8 @@ fn another_thread_gives_back_what_it_caches() {
     for i in (0..KEYS).filter(|i| i % 10 != 0) {
         assert!(other.delete(0, format!("key:{i:012}").as_bytes()));
     }
-    // Blocks that a thread caches keep their slabs: both give back at their ticks, as workers do.
+    // Blocks in a thread's cache keep their slabs: both threads return them at their ticks, as
+    // workers do.
     let start = Instant::now();
     loop {
         handle.tick(Duration::from_millis(2));

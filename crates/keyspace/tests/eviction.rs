@@ -1,4 +1,4 @@
-//! The memory limit under every policy: how well it holds, and who goes.
+//! The memory limit under every policy: accuracy, and choice of the victims.
 
 use petrel_keyspace::{Effect, Handle, Homes, Keyspace, Options, Origin, Policy, Removal, Value};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ fn keyspace(stripes: usize) -> Arc<Keyspace> {
     Keyspace::new(&Options { databases: 4, stripes, seed: 3 })
 }
 
-/// Sets a key as a command would; false if it was refused.
+/// Sets a key as a command would; false if it was rejected.
 fn set(handle: &mut Handle, db: u16, key: &str, len: usize, expiry: Option<i64>) -> bool {
     let text = vec![b'v'; len];
     handle.enter();
@@ -193,12 +193,12 @@ fn without_candidates_a_write_is_refused() {
         assert_eq!(keyspace.db_stats(0).keys, stored);
         let used = keyspace.stats().used;
         assert!(used <= LIMIT + LIMIT / 500 && used > LIMIT * 97 / 100, "{policy:?}: {used} bytes");
-        // One more candidate, and a limit of its size less.
+        // One more candidate, and a limit just below the memory in use.
         keyspace.set_memory_limit(0, policy);
         assert!(set(&mut handle, 3, "goes", 100, Some(i64::MAX)));
         keyspace.set_memory_limit(keyspace.stats().used - 1, policy);
         let evicts = policy != Policy::NoEviction;
-        // The search for a single candidate may take several commands, which are let through.
+        // The search for a single candidate may take several commands, which are not rejected.
         for _ in 0..if evicts { 1_000 } else { 1 } {
             let fits = set(&mut handle, 0, "key:0", 100, None);
             assert!(fits == evicts || keyspace.db_stats(3).keys == 0, "{policy:?}");
@@ -225,7 +225,7 @@ fn volatile_policies_spare_keys_without_expiry() {
     }
 }
 
-/// Of `groups` of 1000 keys, how many of each are left after a memory limit that has room for half.
+/// Numbers of keys left, of `groups` of 1000 each, after a memory limit with room for half.
 fn survivors(policy: Policy, use_keys: impl Fn(&mut Handle, usize)) -> (usize, usize) {
     let keyspace = keyspace(16);
     keyspace.set_memory_limit(64 << 20, policy);
@@ -352,7 +352,7 @@ fn whoever_has_freed_some_is_refused_while_the_sum_is_too_much() {
     assert!(!set(&mut handle, 0, "more", 1, None), "it was let through for what it had freed");
 }
 
-/// Keys whose names begin so are copies.
+/// Prefix of the keys that are copies.
 const COPY: &str = "copy:";
 
 struct SomeAreCopies;
@@ -376,7 +376,7 @@ fn nothing_is_refused_and_no_own_key_goes_while_there_are_copies() {
     for policy in [Policy::NoEviction, Policy::AllKeysLru] {
         let keyspace = keyspace(64);
         assert!(keyspace.set_homes(Arc::new(SomeAreCopies)));
-        // A command stops evicting early, so that the copies go by and by.
+        // A command stops evicting early, so that the copies are evicted over several calls.
         keyspace.set_eviction_tenacity(0);
         let mut handle = keyspace.attach();
         for i in 0..2000 {

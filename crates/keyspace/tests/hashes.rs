@@ -1,5 +1,5 @@
-//! Hashes against a map of the standard library, across the sizes at which they change their form,
-//! while time passes.
+//! Compares hashes with a map of the standard library, across the sizes at which they change their
+//! form, while time passes.
 
 mod drawn;
 mod holding;
@@ -23,7 +23,7 @@ type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
 #[derive(Clone, Debug)]
 enum Op {
     Set(Vec<(Drawn, Drawn)>, Expiry),
-    /// Many at once.
+    /// Sets many fields at once.
     Fill(u16, Expiry),
     Remove(Vec<Drawn>),
     Expire(Drawn, Option<i64>),
@@ -37,7 +37,7 @@ enum Op {
     Delete,
 }
 
-/// Times from now on.
+/// Expiries from the present time on.
 #[derive(Clone, Copy, Debug)]
 enum Expiry {
     Clear,
@@ -98,7 +98,7 @@ fn set(handle: &mut Handle, pairs: &[(Vec<u8>, Vec<u8>)], expiry: FieldExpiry) -
     locked(handle, b"h", |handle, key| handle.hash_set(0, key, &flat, expiry)).unwrap()
 }
 
-/// What the test knows besides the fields.
+/// State of the test besides the expected fields.
 struct World {
     handle: Handle,
     follower: Arc<Mutex<Handle>>,
@@ -170,7 +170,7 @@ impl World {
                     locked(&mut self.handle, b"h", |handle, key| handle.hash_remove(0, key, &gone));
                 let model = &mut self.model;
                 let expected = names.iter().filter(|name| model.remove(&name[..]).is_some());
-                // Those that have expired count while they are there.
+                // Expired fields count until they are removed.
                 assert!(removed.is_ok_and(|removed| removed >= expected.count()));
             }
             Op::Expire(name, at) => self.expire(&name.bytes(), at.map(|at| now + at)),
@@ -200,7 +200,7 @@ impl World {
             }
             Op::Sweep => {
                 self.handle.enter();
-                // Each step may end its turn in the middle of a stripe.
+                // Each step may stop in the middle of a stripe.
                 for _ in 0..20 {
                     self.handle.expire_step(Duration::from_secs(9));
                 }
@@ -235,7 +235,7 @@ impl World {
     }
 }
 
-/// Whatever can be asked of a hash agrees with the model.
+/// All reads of a hash agree with the model.
 fn check_hash(hash: HashRef<'_>, model: &Model) {
     let read = |field: petrel_keyspace::Field<'_>| {
         let (mut name, mut value) = (itoa::Buffer::new(), itoa::Buffer::new());

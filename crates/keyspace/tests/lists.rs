@@ -1,4 +1,4 @@
-//! Random changes of lists against rings of strings, across the borders of their forms and
+//! Compares random changes of lists with rings of strings, across the limits of their forms and
 //! encodings.
 
 mod holding;
@@ -18,7 +18,7 @@ const KEYS: usize = 3;
 #[derive(Clone, Debug)]
 enum Op {
     Push(usize, End, Vec<Text>),
-    /// Many elements of one shape.
+    /// Pushes many elements of one shape.
     Fill(usize, End, Text, u16),
     Pop(usize, End, usize),
     Set(usize, usize, Text),
@@ -83,7 +83,7 @@ fn bytes(element: Element<'_>) -> Vec<u8> {
     element.to_vec()
 }
 
-/// Works on a list if it exists.
+/// Runs a closure on a list if it exists.
 fn with_list<T>(
     handle: &mut Handle,
     key: usize,
@@ -254,7 +254,7 @@ fn handle(stripes: usize) -> Handle {
     handle
 }
 
-/// An effect that outlives the call it was recorded in.
+/// An effect that owns its data.
 enum Kept {
     Push(Vec<u8>, End, Vec<u8>),
     Pop(Vec<u8>, End),

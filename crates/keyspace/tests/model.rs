@@ -34,7 +34,7 @@ enum Op {
     Tick,
 }
 
-/// A value given by how it is made, so that failures print short.
+/// A value described by its construction, so that failures print short.
 #[derive(Clone, Debug)]
 enum Text {
     Int(i64),
@@ -104,7 +104,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The key whose length needs more than 16 bits.
+/// A key longer than 16 bits can express.
 const WIDE_KEY: u16 = u16::MAX;
 
 fn key_bytes(key: u16) -> Vec<u8> {
@@ -120,7 +120,7 @@ fn exclusive<T>(handle: &mut Handle, work: impl FnOnce(&mut Handle) -> T) -> T {
     result
 }
 
-/// What a database should hold.
+/// Expected content of a database.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Model {
     keys: HashMap<Vec<u8>, (Vec<u8>, Option<i64>)>,
@@ -149,7 +149,7 @@ impl Pair {
         &mut self.models[usize::from(db)].keys
     }
 
-    /// Carries out an operation on both and compares the answers.
+    /// Runs an operation on both and compares the results.
     fn run(&mut self, op: &Op) {
         let now = self.now;
         match op {
@@ -293,7 +293,7 @@ impl Pair {
         }
     }
 
-    /// Compares all keys, by lookup and by walk, and the figures with what lies in the tables.
+    /// Compares all keys, by lookup and by scan, and the counters with the content of the tables.
     fn check(&mut self) {
         for db in 0..DATABASES {
             let model = self.models[usize::from(db)].clone();
@@ -318,7 +318,7 @@ impl Pair {
     }
 }
 
-/// Everything in a database, walked `count` keys at a time; no key may come twice.
+/// Content of a database, scanned `count` keys at a time; no key may occur twice.
 fn contents(handle: &mut Handle, db: u16, count: usize) -> Model {
     let mut model = Model::default();
     walk(handle, db, count, |view| {
@@ -340,7 +340,7 @@ fn walk(handle: &mut Handle, db: u16, count: usize, mut each: impl FnMut(View<'_
     }
 }
 
-/// The figures against the entries, those included whose time has passed, and against the heap.
+/// Checks the counters against the entries, including expired ones, and against the heap.
 fn check_accounts(handle: &mut Handle) {
     handle.set_clock(0);
     let (mut footprints, mut blobs) = (0, 0);
@@ -367,7 +367,7 @@ fn keyspace(stripes: usize) -> Arc<Keyspace> {
     Keyspace::new(&Options { databases: DATABASES, stripes, seed: 42 })
 }
 
-/// An effect that outlives the call it was recorded in.
+/// An effect that owns its data.
 enum Kept {
     Put(Vec<u8>, Vec<u8>, Option<i64>),
     Remove(Vec<u8>, Removal),
@@ -446,7 +446,7 @@ proptest! {
         for op in &ops {
             pair.run(op);
         }
-        // An applied effect lets its origin decide what has expired.
+        // The origin of an effect decides about expiry, not the follower.
         let mut copy = keyspace(1).attach();
         copy.set_clock(0);
         for (db, effect) in kept.lock().unwrap().iter() {
@@ -481,7 +481,7 @@ proptest! {
     }
 }
 
-/// False if the operation leaves the key of database 0 alone.
+/// False if the operation does not change the key of database 0.
 fn may_change(op: &Op, watched: u16) -> bool {
     match *op {
         Op::Put(db, key, ..)
@@ -495,13 +495,13 @@ fn may_change(op: &Op, watched: u16) -> bool {
         Op::Fill(db, count) | Op::Drain(db, count) => db == 0 && watched < count,
         Op::Clear(db) => db == 0,
         Op::Swap(a, b) => a != b && (a == 0 || b == 0),
-        // A key with a time to live may go.
+        // A key with an expiry may be evicted.
         Op::Advance(_) => true,
         Op::ExpireSome | Op::Tick => false,
     }
 }
 
-/// Fewer where a sanitizer makes each case slow.
+/// Fewer cases under a sanitizer, which makes each slow.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(192)
 }

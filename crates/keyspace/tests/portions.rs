@@ -1,5 +1,5 @@
-//! Large collections come into an image as they were at its moment, whatever happens to them
-//! between two portions.
+//! Snapshots of large collections contain the state at their begin, regardless of changes between
+//! two portions.
 
 use petrel_json::{Change, Op, Step};
 use petrel_keyspace::custom::ModuleWriter;
@@ -22,7 +22,7 @@ const KEYS: u64 = 8;
 const BEGIN: i64 = 1_000_000;
 const FAR: i64 = 1 << 50;
 
-/// A value: an element, and when it expires.
+/// A value: elements, each with its expiry.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Shown {
     expiry: Option<i64>,
@@ -31,7 +31,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// What there is of it at a moment, in an order that does not depend on where elements lie.
+    /// Content at a time, in an order that does not depend on the position of elements.
     fn at(mut self, now: i64) -> Self {
         self.elements.retain(|(_, expiry)| *expiry > now);
         if !self.is_ordered {
@@ -100,7 +100,7 @@ fn rest(stream: &Stream) -> (Vec<u8>, i64) {
     (format!("{:?}", stream.producers().is_some()).into_bytes(), FAR)
 }
 
-/// What an image hands out of a group, from the group itself.
+/// Elements of a group that a snapshot should contain, from the group itself.
 fn group(name: &[u8], group: &Group, elements: &mut Vec<(Vec<u8>, i64)>) {
     let consumers: Vec<_> = group.consumers().collect();
     let heads = consumers.iter().map(|consumer| ConsumerHead {
@@ -201,7 +201,7 @@ fn contents(ks: &mut Handle) -> Contents {
 
 type Begun = ((u16, Vec<u8>), Arc<Portions>);
 
-/// What was handed out whole, or as far as it was, and what is handed out in portions.
+/// Values taken whole, or as far as they were, and collections taken in portions.
 #[derive(Default)]
 struct Collected {
     contents: Mutex<Contents>,
@@ -221,7 +221,7 @@ impl ImageSink for Collected {
     }
 }
 
-/// Takes one portion of something that was begun, if there is such.
+/// Takes one portion of a begun collection, if there is any.
 fn take_portion(ks: &mut Handle, collected: &Collected, random: &mut Random) -> bool {
     let mut begun = collected.begun.lock().unwrap();
     if begun.is_empty() {
@@ -243,7 +243,7 @@ fn take_portion(ks: &mut Handle, collected: &Collected, random: &mut Random) -> 
     true
 }
 
-/// Goes through an image; `between` runs between any two holds.
+/// Takes a whole snapshot; `between` runs between any two holds.
 fn walk(
     ks: &mut Handle,
     collected: &Collected,
@@ -290,7 +290,7 @@ impl Random {
     }
 }
 
-/// Makes a key a large collection.
+/// Sets a key to a large collection.
 fn fill(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
     let key = ks.key(name);
     ks.lock(key.hash);
@@ -326,7 +326,7 @@ fn fill(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
     ks.unlock();
 }
 
-/// Makes a key a JSON document: an array of texts, which is long enough to come in portions.
+/// Sets a key to a JSON document: an array of texts, long enough to be taken in portions.
 fn fill_json(ks: &mut Handle, db: u16, name: &[u8], len: u64) {
     let mut writer = petrel_json::tape::Writer::default();
     let begun = writer.begin_array();
@@ -356,7 +356,7 @@ fn change_json(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
     ks.json_change(db, key, JsonChange::At(Change { place: &place, op })).unwrap();
 }
 
-/// Gives a stream groups with many pending entries.
+/// Adds groups with many pending entries to a stream.
 fn fill_groups(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
     let Ok(Some(mut stream)) = ks.stream_mut(db, ks.key(name)) else { return };
     for group in GROUPS.iter().take(random.below(4) as usize) {
@@ -381,7 +381,7 @@ fn expiry(now: i64, random: &mut Random) -> FieldExpiry {
     }
 }
 
-/// Changes something.
+/// Makes a random change.
 fn change(ks: &mut Handle, random: &mut Random) {
     let db = random.below(2) as u16;
     let names = [random.below(KEYS), random.below(KEYS)].map(|i| format!("key:{i}"));
@@ -403,7 +403,7 @@ fn change(ks: &mut Handle, random: &mut Random) {
         _ => {}
     }
     ks.lock_many([key.hash, other.hash].into_iter());
-    // Most changes are of elements: what removes whole keys would leave nothing to be changed.
+    // Most changes are of elements: too many removals of whole keys would leave nothing to change.
     match random.below(500) {
         0 => drop(ks.remove(db, key)),
         1..4 => drop(ks.rename(db, key, random.below(2) as u16, other)),
@@ -470,7 +470,7 @@ fn change_stream(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
             let to = if random.below(2) == 0 { TrimTo::Id(some) } else { TrimTo::Len(100) };
             stream.trim(&Trim { to, approximate: false, limit: 0, references: References::Keep });
         }
-        // As far back as `XSETID` may go.
+        // The lowest ID that `XSETID` accepts.
         1..4 => {
             let (to, added) = (stream.last_entry_id(), stream.added());
             stream.set(to, added, stream.max_deleted());

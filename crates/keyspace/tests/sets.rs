@@ -1,4 +1,5 @@
-//! Sets against a set of the standard library, across the sizes at which they change their form.
+//! Compares sets with a set of the standard library, across the sizes at which they change their
+//! form.
 
 mod drawn;
 mod holding;
@@ -22,7 +23,7 @@ const KEYS: [&[u8]; 3] = [b"s", b"t", b"u"];
 #[derive(Clone, Debug)]
 enum Op {
     Add(usize, Vec<Drawn>),
-    /// Many at once: integers, or text.
+    /// Adds many at once: integers, or text.
     Fill(usize, u16, bool),
     Remove(usize, Vec<Drawn>),
     Pop(usize, u16),
@@ -151,7 +152,7 @@ fn apply(handle: &mut Handle, model: &mut Model, op: &Op) {
     }
 }
 
-/// Whatever can be asked of a set agrees with the model.
+/// All reads of a set agree with the model.
 fn check_set(set: SetRef<'_>, model: &BTreeSet<Vec<u8>>, encoding: &str) {
     let mut members = Vec::new();
     set.each(&mut |member| members.push(text(member)));

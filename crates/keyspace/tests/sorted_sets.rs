@@ -1,5 +1,5 @@
-//! Sorted sets against a map that is sorted on demand, across the sizes at which they change their
-//! form.
+//! Compares sorted sets with a map that is sorted on demand, across the sizes at which they change
+//! their form.
 
 mod drawn;
 mod holding;
@@ -18,7 +18,7 @@ const VALUE_MAX: usize = 30;
 #[derive(Clone, Debug)]
 enum Op {
     Put(Drawn, f64),
-    /// Many at once, in ascending order.
+    /// Adds many at once, in ascending order.
     Fill(u16, f64),
     Add(Drawn, f64),
     Remove(Drawn),
@@ -193,7 +193,7 @@ fn apply(handle: &mut Handle, model: &mut Model, op: &Op) {
             }
         }
         Op::Copy => {
-            // To another key and back, so that the copy is what goes on.
+            // Copied to another key and back, so that the test continues with the copy.
             let keys = [handle.key(b"z"), handle.key(b"copy")];
             handle.enter();
             handle.lock_many(keys.iter().map(|key| key.hash));
@@ -212,7 +212,7 @@ fn apply(handle: &mut Handle, model: &mut Model, op: &Op) {
     }
 }
 
-/// Whatever can be asked agrees with the model.
+/// All reads agree with the model.
 fn check_reads(handle: &mut Handle, model: &Model) {
     let sorted = model.sorted();
     with_set(handle, |set| {

@@ -1,5 +1,5 @@
-//! The effects of random changes of a stream, applied elsewhere, make the same stream; and it is
-//! weighed to the byte.
+//! The effects of random changes of a stream, applied to another keyspace, result in the same
+//! stream; and its size is accounted to the byte.
 
 use petrel_keyspace::types::stream::{
     Pending, References, Stream, StreamChange, StreamId, StreamMut, Trim, TrimTo,
@@ -150,7 +150,7 @@ fn change(stream: &mut StreamMut<'_>, step: &Step) {
     }
 }
 
-/// All that matters of a stream, in words.
+/// The relevant state of a stream, as text.
 fn describe(stream: &Stream) -> String {
     let mut lines = vec![format!(
         "{} {} {} {}",
@@ -215,7 +215,7 @@ proptest! {
         let other = Arc::new(Mutex::new(all_held(&two)));
         let sink = other.clone();
         handle.set_sink(Some(Box::new(move |db: u16, effect: &Effect<'_>| {
-            // Of producers' IDs, old ones are forgotten as time passes there too.
+            // Old IDs of producers expire in the other keyspace too.
             let mut other = sink.lock().unwrap();
             if let Effect::Stream { change: StreamChange::Produced { .. }, .. } = effect {
                 let key = other.key(KEY);
@@ -241,7 +241,7 @@ proptest! {
             let key = handle.key(key);
             handle.remove(0, key);
         }
-        // What was weighed on the way is what they weighed in the end.
+        // The accounted bytes match the final sizes: nothing is left after the removal.
         let stats = handle.keyspace().stats();
         prop_assert_eq!(stats.used, stats.tables);
         handle.set_sink(None);

@@ -1,5 +1,5 @@
-//! Several threads at once: lookups while tables grow and shrink under them, walks that miss
-//! nothing, and figures that add up afterwards.
+//! Several threads at once: lookups while tables grow and shrink under them, complete scans, and
+//! counters that add up afterwards.
 
 use petrel_keyspace::{Cursor, Handle, Keyspace, Options, Value};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const RUN: Duration = Duration::from_millis(600);
 
-/// A linear congruential generator: threads need different keys, not good chance.
+/// A linear congruential generator: threads need different keys, not good randomness.
 struct Draws(u64);
 
 impl Draws {
@@ -82,7 +82,7 @@ fn tables_change_size_under_prefetches() {
     }
 }
 
-/// All threads grow the tables, then shrink them, and so on; now and then one owns the whole
+/// All threads grow the tables, then shrink them, repeatedly; now and then one locks the whole
 /// keyspace.
 fn run_worker(handle: &mut Handle, thread: u64) {
     let mut draws = Draws(thread);
@@ -108,7 +108,7 @@ fn run_worker(handle: &mut Handle, thread: u64) {
     }
 }
 
-/// The sums of all threads' figures against a walk.
+/// Compares the sums of all threads' counters with a scan.
 fn assert_figures(handle: &mut Handle) {
     handle.set_clock(0);
     handle.enter();
@@ -178,8 +178,8 @@ fn assert_lasting_once(handle: &mut Handle, lasting: usize) {
     assert!(seen.values().all(|times| *times == 1));
 }
 
-/// While others flush, a thread that gives up waiting for them is in a batch and outside. It must
-/// not look at the tables that they take out and free at once.
+/// During flushes by other threads, a thread that gives up waiting is in a batch and outside. It
+/// must not peek at the removed tables, which are freed at once.
 #[test]
 fn nobody_peeks_from_outside() {
     let keyspace = keyspace(8);

@@ -1,4 +1,4 @@
-//! Freeing what mutators have replaced or taken out, when it may be freed.
+//! Frees memory replaced or removed by mutators, once no thread can be using it.
 
 use super::Handle;
 use crate::state::deferred::DeferredFree;
@@ -18,12 +18,12 @@ impl Handle {
         self.deferred.push(free(entry));
     }
 
-    /// Frees an entry's block, whose value was moved to another, once no stripe is held.
+    /// Frees the block of an entry once no stripe is held. The value has moved to another entry.
     pub(crate) fn free_block_later(&mut self, entry: Entry) {
         self.deferred.push(DeferredFree::Block(entry));
     }
 
-    /// Frees what was cut off a value once no stripe is held.
+    /// Frees a part cut off a value once no stripe is held.
     pub(crate) fn free_part_later(&mut self, part: Large) {
         self.deferred.push(DeferredFree::Part(Box::new(part)));
     }
@@ -31,8 +31,8 @@ impl Handle {
     /// Frees a replaced bucket array once every thread has left the batch it is in.
     #[cold]
     pub(crate) fn retire(&mut self, array: Retired) {
-        // Pairs with the fence in `ThreadSlot::enter`: a thread whose batch is not seen here as
-        // begun sees the new array.
+        // Pairs with the fence in `ThreadSlot::enter`: a thread not yet visible here as in a batch
+        // sees the new array.
         fence(SeqCst);
         let own = &self.counters;
         let threads = self.ks.threads().into_iter();
@@ -42,7 +42,7 @@ impl Handle {
         }
     }
 
-    /// Frees the bucket arrays that no thread can be peeking at any more. Called now and then; the
+    /// Frees the bucket arrays that no thread can be peeking at any more. Called periodically; the
     /// thread's own lookups never outlive a call of the keyspace.
     pub fn free_retired(&mut self) {
         self.deferred.free_retired(&mut self.cache);
@@ -59,8 +59,8 @@ impl Handle {
         }
     }
 
-    /// Frees a large collection, or leaves it to the collector; to the snapshot, if that has not
-    /// got all of it.
+    /// Frees a large collection, or leaves it to the collector, or to a snapshot that has not taken
+    /// all of it.
     #[cold]
     pub(crate) fn free_large(&mut self, large: Box<Large>) {
         if let Some(portions) = large.image_id().and_then(|id| self.ks.image.portions_of(id)) {
@@ -73,7 +73,7 @@ impl Handle {
         }
     }
 
-    /// Frees what was put off until no stripe is held.
+    /// Frees everything that was deferred until no stripe is held.
     #[inline(never)]
     pub(super) fn free_deferred(&mut self) {
         while let Some(free) = self.deferred.pop() {

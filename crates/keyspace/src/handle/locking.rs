@@ -1,4 +1,4 @@
-//! Locking stripes and the whole keyspace, and letting go of them.
+//! Locks and unlocks stripes and the whole keyspace.
 
 use super::Handle;
 use crate::state::locks::HeldStripes;
@@ -18,8 +18,7 @@ impl Handle {
         self.locks.holds(hash.stripe())
     }
 
-    /// To be called when stripes were locked: while the thread waited for them the keyspace may
-    /// have got another log.
+    /// Called after stripes were locked: the keyspace may have got other sinks during the wait.
     #[inline]
     pub(crate) fn see_sinks(&mut self) {
         if self.ks.sinks.version() != self.observers.sinks_seen {
@@ -39,8 +38,8 @@ impl Handle {
         self.see_sinks();
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then. Nothing is held, and
-    /// the thread may be [outside](Handle::is_outside).
+    /// Like [`Handle::lock`], but returns false (nothing locked) once `give_up` returns true during
+    /// the wait. The thread may then be [outside](Handle::is_outside).
     #[inline]
     pub fn lock_unless(&mut self, hash: KeyHash, give_up: impl Fn() -> bool) -> bool {
         self.lock_stripe_unless(hash.stripe(), give_up)
@@ -55,13 +54,13 @@ impl Handle {
         locked
     }
 
-    /// Locks the stripes of many keys, all before anything is executed. The thread holds nothing.
+    /// Locks the stripes of many keys, all before the command runs. The thread holds nothing.
     pub fn lock_many(&mut self, hashes: impl Iterator<Item = KeyHash>) {
         self.locks.lock_many(&self.ks.stripes, hashes);
         self.see_sinks();
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    /// Like [`Handle::lock_many`], but gives up as [`Handle::lock_unless`] does.
     pub fn lock_many_unless(
         &mut self,
         hashes: impl Iterator<Item = KeyHash>,
@@ -74,13 +73,14 @@ impl Handle {
         locked
     }
 
-    /// Waits until every other thread is out and keeps them out. The thread holds nothing.
+    /// Takes the exclusive lock: waits until every other thread has left, and keeps them out. The
+    /// thread holds nothing.
     pub fn lock_all(&mut self) {
         self.locks.lock_all();
         self.see_sinks();
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    /// Like [`Handle::lock_all`], but gives up as [`Handle::lock_unless`] does.
     pub fn lock_all_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         let locked = self.locks.lock_all_unless(give_up);
         if locked {
@@ -89,33 +89,34 @@ impl Handle {
         locked
     }
 
-    /// Takes the right to lock the rest of the keyspace while stripes are held, which one thread
-    /// has at a time. The thread holds nothing; it has the right until
+    /// Takes the token that lets a thread lock the rest of the keyspace while it holds stripes; one
+    /// thread has it at a time. The thread holds nothing; it keeps the token until
     /// [`Handle::release_token`].
     pub fn take_token(&mut self) {
         debug_assert!(!self.locks.holds_any());
         self.locks.pass().script_token();
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    /// Like [`Handle::take_token`], but gives up as [`Handle::lock_unless`] does.
     pub fn take_token_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         debug_assert!(!self.locks.holds_any());
         self.locks.pass().script_token_unless(give_up)
     }
 
-    /// The same for a thread that may hold stripes; false if another has the right.
+    /// Like [`Handle::take_token`], but does not wait, so that the thread may hold stripes. False
+    /// if another thread has the token.
     pub fn try_take_token(&mut self) -> bool {
         self.locks.pass().try_script_token()
     }
 
-    /// Gives back the right of [`Handle::take_token`], if the thread has it.
+    /// Gives the token of [`Handle::take_token`] back, if the thread has it.
     pub fn release_token(&mut self) {
         self.locks.pass().release_script_token();
     }
 
-    /// Locks everything beside what is held, which stays held all the while: others who wait for it
-    /// give way. The thread has the right of [`Handle::take_token`]. False if `give_up` came to
-    /// say so while it waited: then all is as before.
+    /// Locks the rest of the keyspace. The stripes already held stay locked throughout: other
+    /// threads waiting for the rest back off. The thread has the token of [`Handle::take_token`].
+    /// False, with the same locks as before, if `give_up` returned true during the wait.
     pub fn lock_rest_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         let locked = self.locks.lock_rest_unless(&self.ks.stripes, give_up);
         if locked {
@@ -124,7 +125,7 @@ impl Handle {
         locked
     }
 
-    /// Lets go of every stripe, then frees what was replaced under the locks.
+    /// Unlocks every stripe, then frees the values replaced under the locks.
     #[inline(always)]
     pub fn unlock(&mut self) {
         if self.observers.sink.is_some() {
@@ -136,7 +137,7 @@ impl Handle {
         }
     }
 
-    /// Whether one stripe is held and no other.
+    /// Whether exactly one stripe is held.
     pub(crate) fn holds_one_stripe(&self) -> bool {
         matches!(self.locks.held(), HeldStripes::One(_))
     }
@@ -147,7 +148,7 @@ impl Handle {
         self.locks.held() == HeldStripes::All
     }
 
-    /// Whether something is so of a stripe that is held.
+    /// Whether `test` is true for any stripe that is held.
     #[inline]
     pub(crate) fn any_held(&self, mut test: impl FnMut(&StripeData) -> bool) -> bool {
         match self.locks.held() {

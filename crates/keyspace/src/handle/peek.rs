@@ -1,10 +1,9 @@
-//! Looking at tables without the locks of their stripes, to ask for cache lines before they are
-//! needed.
+//! Reads tables without the locks of their stripes, to prefetch cache lines before they are needed.
 //!
-//! A bucket array that is replaced is freed once every thread has ended the batch it was in. What a
-//! flush takes out is freed at once: that is done with the keyspace held exclusively, when no other
-//! thread is inside. A thread that has given up waiting to come inside is in a batch all the same,
-//! so a look at a table demands that it is inside.
+//! A replaced bucket array is freed once every thread has ended the batch it was in. Tables removed
+//! by a flush are freed at once, because a flush holds the keyspace exclusively, with no other
+//! thread inside. A thread that has given up waiting to enter is in a batch nevertheless, so a peek
+//! requires that the thread is inside.
 
 use crate::handle::Handle;
 use crate::state::stripe::Stripe;
@@ -12,13 +11,13 @@ use crate::structures::bucket::Bucket;
 use crate::structures::key_hash::KeyHash;
 use petrel_heap::prefetch;
 
-/// Leave to look at tables without their locks: its thread is inside, and stays so as long as this
-/// lives.
+/// Permission to read tables without their locks: its thread is inside, and stays inside as long as
+/// this exists.
 #[derive(Clone, Copy)]
 pub struct Peeker<'h>(&'h Handle);
 
 impl Handle {
-    /// Leave to look at tables without their locks; none if the thread is
+    /// Permission to read tables without their locks; none if the thread is
     /// [outside](Handle::is_outside).
     #[inline]
     pub fn peeker(&self) -> Option<Peeker<'_>> {
@@ -35,8 +34,8 @@ impl<'h> Peeker<'h> {
         }
     }
 
-    /// Asks for the entries that a lookup of `hash` will compare: so many cache lines from where
-    /// they begin; and for what is known of its readers, if some are.
+    /// Prefetches the entries that a lookup of `hash` will compare, `lines` cache lines from the
+    /// beginning of each, and the readers of the key, if it is tracked.
     #[inline]
     pub fn prefetch_entry(self, db: u16, hash: KeyHash, lines: usize) {
         if db == 0
@@ -52,7 +51,7 @@ impl<'h> Peeker<'h> {
         }
     }
 
-    /// Asks for the cache lines that say who has read a key.
+    /// Prefetches the cache lines of a key's readers.
     #[inline]
     pub fn prefetch_readers(self, hash: KeyHash) {
         self.0.prefetch_readers(hash);

@@ -1,5 +1,5 @@
-//! Memory outside of the keyspace that lives as long as its holder: values that a command collects
-//! before it writes its reply, caches of a thread.
+//! Memory outside of the keyspace counted as long as its holder exists: values collected by a
+//! command before it writes its reply, caches of a thread.
 
 use super::Handle;
 use crate::embed::OutOfMemory;
@@ -11,22 +11,22 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Maximum uncounted part of memory that grows in small steps, in bytes.
 const UNCOUNTED_MAX: usize = 64 << 10;
 
-/// Part of the memory limit that a command may take though the data has all of it: eviction makes
-/// up for it before the next command.
+/// Part of the memory limit that a command may use temporarily beyond the limit: eviction
+/// compensates for it before the next command.
 const ALWAYS_PART: u64 = 8;
 
 /// Minimum of that part, for small limits, in bytes.
 const ALWAYS_MIN: u64 = 4 << 20;
 
-/// Minimum for a reply, as a part and in bytes: a client that reads slowly has several at a time.
+/// Minimum for a reply, as a part of the limit and in bytes: a slow client has several replies at a
+/// time.
 const REPLY_PART: u64 = 4;
 const REPLY_MIN: u64 = 64 << 20;
 
-/// Less is neither counted nor refused by [`Handle::hold`].
+/// Smaller amounts are neither counted nor rejected by [`Handle::hold`].
 const HELD_MIN: usize = 1 << 20;
 
-/// Memory that is counted as used until this is dropped. It belongs to the thread of the handle
-/// that made it, and is to be dropped before that.
+/// Memory counted as used until this is dropped, which must be before the handle that created it.
 pub struct Transient {
     ks: Arc<Keyspace>,
     counters: Arc<Counters>,
@@ -34,8 +34,8 @@ pub struct Transient {
 }
 
 impl Handle {
-    /// Counts this many bytes that a command takes, beside the data and its reply, until the result
-    /// is dropped; nothing if they are few.
+    /// Counts `bytes` bytes of temporary memory of a command, without data and reply, until the
+    /// result is dropped; small amounts are not counted.
     ///
     /// # Errors
     /// If they do not fit under the memory limit.
@@ -48,21 +48,21 @@ impl Handle {
         if held.fits(bytes) { Ok(Some(held)) } else { Err(OutOfMemory) }
     }
 
-    /// Counts memory for some time, nothing as yet.
+    /// A counter of temporary memory, initially zero.
     pub fn transient(&self) -> Transient {
         Transient { ks: self.ks.clone(), counters: self.counters.clone(), counted: 0 }
     }
 }
 
 impl Transient {
-    /// Counts this many bytes from now on.
+    /// Sets the number of bytes counted.
     pub fn count(&mut self, bytes: usize) {
         self.counters.used.add(bytes as i64 - self.counted as i64);
         self.counted = bytes;
     }
 
-    /// Counts this many bytes, once they are enough more than before; false if they do not fit
-    /// under the memory limit.
+    /// Sets the number of bytes counted, if it has grown enough since the last update; false if
+    /// they do not fit under the memory limit.
     #[inline]
     pub fn fits(&mut self, bytes: usize) -> bool {
         bytes < self.counted.saturating_add(UNCOUNTED_MAX.max(self.counted / 8)) || self.grow(bytes)
@@ -86,7 +86,7 @@ impl Drop for Transient {
 }
 
 impl Keyspace {
-    /// Bytes that fit under the memory limit beside the used memory; `u64::MAX` without a limit.
+    /// Bytes left below the memory limit; `u64::MAX` without a limit.
     fn memory_left(&self) -> u64 {
         match self.memory_limit.load(Relaxed) {
             0 => u64::MAX,
@@ -98,8 +98,8 @@ impl Keyspace {
         bytes as u64 <= (self.memory_limit.load(Relaxed) / ALWAYS_PART).max(ALWAYS_MIN)
     }
 
-    /// Bytes that the replies of one client may take: the part of the memory limit that the data
-    /// leaves, a quarter of it in any case, and 64 MiB; `u64::MAX` without a limit.
+    /// Bytes available for the replies of one client: the part of the memory limit not used by
+    /// data, but at least a quarter of it and 64 MiB; `u64::MAX` without a limit.
     pub fn room_for_replies(&self) -> u64 {
         let limit = self.memory_limit.load(Relaxed);
         self.memory_left().max((limit / REPLY_PART).max(REPLY_MIN))

@@ -1,6 +1,6 @@
 //! Reading keys, and the mutators: the only functions that change one. Each records its effect.
 //!
-//! Every method demands that the stripes of its keys are held.
+//! Every method requires that the stripes of its keys are held.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
@@ -35,25 +35,25 @@ impl Handle {
         Some(View::new(entry))
     }
 
-    /// Looks at a key without leaving a trace (`OBJECT`, `TTL`, `DEBUG`).
+    /// Reads a key without counting an access (`OBJECT`, `TTL`, `DEBUG`).
     pub fn peek(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let (_, entry) = self.find_seen(db, key)?;
         Some(View::new(entry))
     }
 
-    /// A key as it is, without a trace of the look; views of several keys can be held at once. One
-    /// that has expired is not seen.
+    /// Shows a key without counting an access; views of several keys can coexist. Expired keys are
+    /// hidden.
     pub fn view(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let (_, entry) = self.find(db, key)?;
         (!self.is_expired(entry)).then(|| View::new(entry))
     }
 
-    /// The same of a key that is there still, whether it has expired or not.
+    /// Like [`Handle::view`], but also shows an expired key that is still stored.
     pub fn view_stored(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         self.find(db, key).map(|(_, entry)| View::new(entry))
     }
 
-    /// Reads a key as [`Handle::read`] does, beside others that are being viewed.
+    /// Reads a key as [`Handle::read`] does, while views of other keys exist.
     pub fn read_beside(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let view = self.view(db, key);
         match view {
@@ -73,19 +73,19 @@ impl Handle {
         self.event(class::MISS, "keymiss", db, key.bytes);
     }
 
-    /// Counts a read that found its key, or did not, for commands that look without reading.
+    /// Counts a hit or a miss, for commands that look without reading.
     pub fn count_read(&mut self, found: bool) {
         let counters = &self.counters;
         if found { counters.hits.add(1) } else { counters.misses.add(1) }
     }
 
-    /// Counts a key that had expired before it was there.
+    /// Counts a key that had expired before it was stored.
     pub fn count_expired(&mut self) {
         self.counters.expired.add(1);
     }
 
-    /// Counts fields of hashes that had expired before they were there, or were told that they
-    /// have.
+    /// Counts fields of hashes that had expired before they were stored, or were set with a past
+    /// expiry.
     pub fn count_expired_fields(&mut self, fields: usize) {
         self.counters.expired_fields.add(fields as i64);
     }
@@ -122,8 +122,7 @@ impl Handle {
         };
         self.count_change();
         if self.is_observed(key) {
-            // Those who track need not see an effect: where nobody else is interested, none is
-            // made.
+            // Client tracking needs no effect: without another observer, none is built.
             if self.tracks_in(key.hash.stripe()) {
                 match db {
                     0 => self.take_readers_at(key, found.map(|(at, _)| (at, entry)), true),
@@ -174,12 +173,12 @@ impl Handle {
         true
     }
 
-    /// Counts a change whose effects are [told](Handle::tell) aside.
+    /// Counts a change that records its effects with [`Handle::tell`].
     pub(crate) fn count_change(&self) {
         self.counters.changes.add(1);
     }
 
-    /// Counts the last two changes as one, which they are to those who do not see effects.
+    /// Counts the last two changes as one.
     pub fn uncount_change(&mut self) {
         self.counters.changes.add(-1);
     }
@@ -189,7 +188,7 @@ impl Handle {
         self.stripe(key.hash).table(db)?.find(key.hash, key.bytes)
     }
 
-    /// Finds a key that has not expired, to be changed; one that has is removed.
+    /// Finds a key for a change; an expired one is removed.
     #[inline]
     pub(crate) fn find_alive(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         let (at, entry) = self.find(db, key)?;
@@ -201,8 +200,8 @@ impl Handle {
         Some((at, entry))
     }
 
-    /// Finds a key that has not expired, as a read does: one that has is removed, unless such are
-    /// [held](crate::Keyspace::hold_until).
+    /// Finds a key as a read does: an expired one is removed, unless such keys are
+    /// [kept](crate::Keyspace::hold_until).
     #[inline]
     fn find_seen(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         let (at, entry) = self.find(db, key)?;
@@ -220,17 +219,17 @@ impl Handle {
         }
     }
 
-    /// Whether what has expired is left where it is for the time being.
+    /// Whether expired keys are kept for now.
     pub(crate) fn holds_expired(&self) -> bool {
         self.now_ms < self.ks.hold_until_ms.load(Relaxed) || self.keeps_expired()
     }
 
-    /// The same of one key, whose expiry another node may decide.
+    /// Like [`Handle::holds_expired`], for one key: another node may decide about its expiry.
     pub(crate) fn holds_expired_key(&self, key: &[u8]) -> bool {
         self.holds_expired() || self.is_elsewhere(key)
     }
 
-    /// Whether another node decides when the key goes.
+    /// Whether another node decides about the key's expiry.
     pub(crate) fn is_elsewhere(&self, key: &[u8]) -> bool {
         self.ks.homes.get().is_some_and(|homes| !homes.is_home(key))
     }
@@ -245,19 +244,19 @@ impl Handle {
         }
     }
 
-    /// Whether what has expired stays for as long as that is
-    /// [wished](crate::Keyspace::keep_expired).
+    /// Whether expired keys are kept because of
+    /// [`Keyspace::keep_expired`](crate::Keyspace::keep_expired).
     pub fn keeps_expired(&self) -> bool {
         self.ks.keeps_expired.load(Relaxed)
     }
 
-    /// Keys that have expired are seen by this thread, or not, as usual.
+    /// Makes expired keys visible to this thread, or hides them as usual.
     pub fn see_expired(&mut self, on: bool) {
         self.sees_expired = on;
     }
 
-    /// Time against which reads compare the expiry of hash fields: before every expiry if this thread
-    /// sees what has expired.
+    /// Time against which reads compare the expiry of hash fields: before every expiry if this
+    /// thread sees expired fields.
     #[inline]
     pub fn fields_now(&self) -> i64 {
         if self.sees_expired { i64::MIN } else { self.now_ms }
@@ -268,7 +267,7 @@ impl Handle {
         entry.expiry().is_some_and(|at| at <= self.now_ms && !self.sees_expired)
     }
 
-    /// Removes an entry with its value and records why.
+    /// Removes an entry with its value and records the reason.
     pub(crate) fn remove_at(
         &mut self,
         db: u16,
@@ -280,7 +279,7 @@ impl Handle {
         self.take_at(db, key, at, entry);
         match why {
             Removal::Deleted => {}
-            // What emptied it has been counted.
+            // The removal of the last element has been counted.
             Removal::Emptied => self.uncount_change(),
             Removal::Expired => self.counters.expired.add(1),
             Removal::Evicted => self.counters.evicted.add(1),
@@ -289,8 +288,8 @@ impl Handle {
         self.record(db, key, &Effect::Remove { key: key.bytes, why });
     }
 
-    /// Takes an entry out of its table; it is the caller's to free_later, and the removal to
-    /// record.
+    /// Takes an entry out of its table. The caller frees it with `free_later`, and records the
+    /// removal.
     pub(crate) fn take_at(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
         self.before_change(db, entry);
         self.note_leaving(db, key.hash, at, entry);
@@ -334,7 +333,8 @@ impl Handle {
         }
     }
 
-    /// Puts `entry` in the place of `old`, which is still readable and the caller's to free_later.
+    /// Replaces `old` with `entry`. `old` stays readable, and the caller frees it with
+    /// `free_later`.
     #[inline]
     pub(crate) fn replace_entry(
         &mut self,
@@ -356,7 +356,7 @@ impl Handle {
         self.note_large(entry);
     }
 
-    /// Counts an entry in the place of another, of which one has an expiry or elements that have.
+    /// Updates the counts of volatile keys and collections for the replacement of an entry.
     #[inline(never)]
     fn count_volatile(&self, db: u16, old: Entry, entry: Entry) {
         let counters = &self.counters.dbs[usize::from(db)];
@@ -372,14 +372,13 @@ impl Handle {
         }
     }
 
-    /// An entry grew where it lies, by what is behind its block.
+    /// Accounts for a change in the size of an entry's memory outside its block.
     pub(crate) fn reweigh(&self, db: u16, key: Key<'_>, bytes: i64) {
         self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).weigh(bytes);
         self.count_bytes(0, bytes);
     }
 
-    /// Counts memory that is not the keyspace's and that its limit is to bound all the same; with a
-    /// negative number, that is given back.
+    /// Counts memory outside the keyspace under its limit; a negative number gives it back.
     pub fn count_foreign(&self, bytes: i64) {
         if bytes != 0 {
             self.counters.used.add(bytes);

@@ -1,4 +1,4 @@
-//! The way back in: effects of a log, a replica's primary or a peer become changes again.
+//! Applies effects of a log, a replica's primary or a peer.
 
 use crate::handle::Handle;
 use crate::mutators::hashes::FieldExpiry;
@@ -11,14 +11,14 @@ use crate::structures::value::{StrRef, Value};
 use std::fmt;
 use std::mem::replace;
 
-/// An effect that does not fit what is there: the state is not the one that it was made in.
+/// An effect that does not fit the present state, which is not the one in which it was made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Misfit {
-    /// The key; none of an effect of whole databases.
+    /// The key; none for an effect of whole databases.
     pub key: Option<Vec<u8>>,
-    /// What was to be done, as its variant of [`Effect`] is called.
+    /// Name of the effect's variant of [`Effect`].
     pub effect: String,
-    /// What is in its way.
+    /// Reason.
     pub why: &'static str,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Misfit {
 
 impl std::error::Error for Misfit {}
 
-/// What is in the way of an effect.
+/// Reason why an effect does not fit.
 type Why = &'static str;
 
 const WRONG_TYPE: Why = "the key holds a value of another type";
@@ -49,17 +49,17 @@ impl From<WrongType> for Why {
 }
 
 impl Handle {
-    /// Makes the change that an effect describes, through the mutators that make such changes, and
-    /// no other: nothing expires meanwhile and no event is published. Sinks get it with its
-    /// `origin`; `WATCH`, client-side caching and blocked clients learn of it as of any change.
-    /// What is held must include the key's stripe and that of its [`Effect::source`], or everything
-    /// for an effect of whole databases.
+    /// Makes exactly the change that an effect describes, through the same mutators: nothing
+    /// expires meanwhile and no event is published. Sinks get it with its `origin`; `WATCH`,
+    /// client-side caching and blocked clients are notified as for any change. The caller holds the
+    /// key's stripe and that of its [`Effect::source`], or everything for an effect of whole
+    /// databases.
     ///
-    /// Elements that are there already, or gone already, are no error; nothing changes then.
+    /// Adding a present element or removing an absent one is no error and changes nothing.
     ///
     /// # Errors
-    /// If the effect does not fit what is there; nothing has changed then. [`Effect::Functions`]
-    /// never does: the keyspace has no functions, its host loads them.
+    /// If the effect does not fit the present state; nothing has changed then.
+    /// [`Effect::Functions`] never fits: the keyspace has no functions, its host loads them.
     pub fn apply(&mut self, db: u16, effect: &Effect<'_>, origin: Origin) -> Result<(), Misfit> {
         let applied = self.on_behalf(origin, |handle| match effect.key() {
             Some(bytes) => handle.apply_to_key(db, handle.key(bytes), effect),
@@ -72,8 +72,8 @@ impl Handle {
         })
     }
 
-    /// Makes changes that were made first elsewhere, by mutators or [`Handle::build`]: nothing
-    /// expires meanwhile, no event is published, and sinks get their effects with this origin.
+    /// Makes changes of another origin, by mutators or [`Handle::build`]: nothing expires
+    /// meanwhile, no event is published, and sinks get their effects with this origin.
     pub fn on_behalf<T>(&mut self, origin: Origin, change: impl FnOnce(&mut Self) -> T) -> T {
         let before = replace(&mut self.observers.origin, origin);
         // Nothing has expired at this time.
@@ -85,8 +85,8 @@ impl Handle {
         changed
     }
 
-    /// What this thread changes from now on was made first there: sinks get it with this origin.
-    /// Its clock and its events stay as they are.
+    /// Sets the origin with which sinks get this thread's changes from now on. Its clock and its
+    /// events are not affected.
     pub fn set_origin(&mut self, origin: Origin) {
         self.observers.origin = origin;
     }
@@ -168,7 +168,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Effects of members and fields.
+    /// Applies effects of members and fields.
     fn apply_to_element(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) -> Result<(), Why> {
         match *effect {
             Effect::ScorePut { member, score, .. } => {

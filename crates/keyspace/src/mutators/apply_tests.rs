@@ -5,7 +5,7 @@ use crate::{
 };
 use std::sync::{Arc, Mutex};
 
-/// A sink that writes down what it gets.
+/// Records a line per call.
 #[derive(Clone, Default)]
 struct Notes {
     lines: Arc<Mutex<Vec<String>>>,
@@ -149,7 +149,7 @@ fn what_does_not_fit_is_an_error_that_names_key_and_effect() {
             let misfit = handle.apply(0, &effect, Origin::LOCAL).unwrap_err();
             assert!(misfit.to_string().starts_with(text), "{misfit}");
         }
-        // What is gone already, or there already, is none.
+        // Removing an absent key or adding an existing element changes nothing.
         let gone = Effect::Remove { key: b"none", why: Removal::Deleted };
         handle.apply(0, &gone, Origin::LOCAL).unwrap();
         handle.apply(0, &push, Origin::LOCAL).unwrap();

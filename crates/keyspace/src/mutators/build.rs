@@ -1,4 +1,4 @@
-//! Values that are made as a whole: many changes of one key that the world sees as one.
+//! Values built as a whole: several changes of one key that observers see as one.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
@@ -9,10 +9,10 @@ use crate::structures::view::View;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Handle {
-    /// Sets a key to the value that `build` makes with the mutators of this key, whatever it held
-    /// before; `expiry` in Unix milliseconds. `build` finds no such key and changes no other.
-    /// What it does is one effect. If it fails, nothing has changed; if it makes nothing, the
-    /// key is removed. The key's stripe is held.
+    /// Replaces a key's value with the one built by `build`, which calls the mutators of this key;
+    /// `expiry` in Unix milliseconds. `build` finds the key absent and changes no other key. The
+    /// result is recorded as one effect. If `build` fails, nothing changes; if it builds nothing,
+    /// the key is removed. The key's stripe is held.
     pub fn build<E>(
         &mut self,
         db: u16,
@@ -85,7 +85,7 @@ mod tests {
     use crate::{Effect, Handle, Keyspace, Options, Value};
     use std::sync::{Arc, Mutex};
 
-    /// A time that has not come.
+    /// An expiry in the future.
     const FAR: i64 = 1 << 50;
 
     type Log = Arc<Mutex<Vec<String>>>;
@@ -102,7 +102,7 @@ mod tests {
         (handle, log)
     }
 
-    /// Builds key `k`: each text is put over the last. Fails if told so.
+    /// Sets key `k` to each text in turn. Fails if `fail` is set.
     fn build(handle: &mut Handle, texts: &[&str], expiry: Option<i64>, fail: bool) -> bool {
         let key = handle.key(b"k");
         handle.lock(key.hash);

@@ -1,4 +1,4 @@
-//! What the mutators of collections have in common.
+//! Helpers shared by the mutators of all collections.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
@@ -13,8 +13,8 @@ use crate::structures::view::View;
 use petrel_heap::Cache;
 
 impl Handle {
-    /// Finds the collection at a key to be changed, which counts as a use of it; none if the key
-    /// does not exist.
+    /// Finds a collection for a change, which counts as a use of the key; none if the key does not
+    /// exist.
     #[inline]
     pub(crate) fn find_type(
         &mut self,
@@ -30,7 +30,7 @@ impl Handle {
         Ok(Some((at, entry)))
     }
 
-    /// Makes a small collection at a key that does not exist. The caller records the effect.
+    /// Inserts a small collection at an absent key. The caller records the effect.
     pub(crate) fn insert_packed(
         &mut self,
         db: u16,
@@ -46,7 +46,7 @@ impl Handle {
         entry
     }
 
-    /// Makes a large collection at a key that does not exist. The caller records the effect.
+    /// Inserts a large collection at an absent key. The caller records the effect.
     pub(crate) fn insert_large(&mut self, db: u16, key: Key<'_>, large: Large) -> Entry {
         let access = self.initial_access(key.hash);
         let large = Box::new(large);
@@ -56,8 +56,8 @@ impl Handle {
     }
 
     /// Replaces `remove` bytes of a small collection's items, from `offset` on, with `insert`;
-    /// gives back the entry where it lies now. What was borrowed from the old one stays
-    /// readable until the stripe is let go of, unless it did not move.
+    /// returns the entry, which may have moved. Borrows from the old entry stay readable until the
+    /// stripe is unlocked, unless it was changed in place.
     #[inline]
     pub(crate) fn splice(
         &mut self,
@@ -71,7 +71,7 @@ impl Handle {
         self.splice_with(db, key, place, offset, remove, [insert])
     }
 
-    /// The same with what is to be there in several parts.
+    /// Like [`Handle::splice`], but inserts several parts.
     #[inline]
     pub(crate) fn splice_with<const N: usize>(
         &mut self,
@@ -108,7 +108,7 @@ impl Handle {
         new
     }
 
-    /// Puts a large collection in the place of a small one; expiry and access are kept.
+    /// Replaces a small collection with a large one; expiry and access field are kept.
     pub(crate) fn enlarge(
         &mut self,
         db: u16,
@@ -124,8 +124,8 @@ impl Handle {
         new
     }
 
-    /// Changes a large collection in place and accounts for what it grew or shrank by. None if the
-    /// entry is small.
+    /// Changes a large collection in place and accounts for its change in size. None if the entry
+    /// is small.
     #[inline]
     pub(crate) fn change_large<T>(
         &mut self,
@@ -144,8 +144,7 @@ impl Handle {
         Some(result)
     }
 
-    /// Makes a change of an entry after which its elements may expire though they did not before,
-    /// or the other way round.
+    /// Changes an entry in a way that may give its elements their first expiry or remove the last.
     pub(crate) fn change_expiring(
         &mut self,
         db: u16,
@@ -159,19 +158,19 @@ impl Handle {
         if before != after {
             let delta = i64::from(after) - i64::from(before);
             self.counters.dbs[usize::from(db)].expiring.add(delta);
-            // The slot says it as well, so that the sweep need not read the entry.
+            // The flag is stored in the slot too, so that the sweep need not read the entry.
             self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).replace(at, entry);
         }
     }
 
-    /// Removes a key whose collection has become empty.
+    /// Removes a key with an empty collection.
     pub(crate) fn remove_emptied(&mut self, db: u16, key: Key<'_>) {
         if let Some((at, entry)) = self.find(db, key) {
             self.remove_at(db, key, at, entry, Removal::Emptied);
         }
     }
 
-    /// Sets a key to a copy of a value of any type, whatever it held before. Both stripes are held.
+    /// Replaces a key's value with a copy of a value of any type. Both stripes are held.
     pub fn store_copy(&mut self, db: u16, key: Key<'_>, value: View<'_>, expiry: Option<i64>) {
         let entry = value.entry().duplicate(&mut self.cache, key.bytes, expiry);
         self.put_entry(db, key, entry);
@@ -179,7 +178,7 @@ impl Handle {
         self.record(db, key, &effect);
     }
 
-    /// Puts an entry at its key, in the place of whatever is there.
+    /// Stores an entry at its key, replacing any other.
     pub(crate) fn put_entry(&mut self, db: u16, key: Key<'_>, entry: Entry) {
         let found = if self.notes_events() { self.find_alive(db, key) } else { self.find(db, key) };
         match found {

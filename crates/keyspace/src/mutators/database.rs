@@ -8,7 +8,7 @@ use crate::structures::key_hash::Key;
 
 impl Handle {
     /// Removes every key of a database, or of all. The keyspace is held exclusively
-    /// ([`Handle::lock_all`]). What an image that is being taken wants is left to it.
+    /// ([`Handle::lock_all`]). Keys still needed by a running snapshot are left to it.
     pub fn clear(&mut self, db: Option<u16>) -> Cleared {
         match db {
             Some(db) => self.clear_each(db..db + 1),
@@ -16,8 +16,8 @@ impl Handle {
         }
     }
 
-    /// Removes every key of all databases, as [`Handle::clear`] does, from this one on: what is
-    /// recorded says so.
+    /// Removes every key of all databases, as [`Handle::clear`] does, one database after the other:
+    /// from `first` to the last, then from 0. Their effects are recorded in this order.
     pub fn clear_all_from(&mut self, first: u16) -> Cleared {
         self.clear_each((first..self.ks.databases).chain(0..first))
     }
@@ -58,12 +58,12 @@ impl Handle {
         cleared
     }
 
-    /// Makes room for so many keys of a database, so that its tables need not grow on the way
-    /// there. Stripes are locked one after another; the thread is in a batch.
+    /// Sizes the tables of a database for `keys` keys, so that they do not grow during a load.
+    /// Locks one stripe after another; the thread is in a batch.
     pub fn reserve(&mut self, db: u16, keys: u64) {
         let stripes = self.ks.stripes.len();
         let share = keys / stripes as u64;
-        // No two stripes get the same number: it varies by about the root.
+        // Keys are not spread evenly: the number per stripe varies by about its square root.
         let wanted = (share + 2 * share.isqrt()) as usize;
         for stripe in 0..stripes as u32 {
             self.with_stripe(stripe, |handle| handle.reserve_in_stripe(db, stripe, wanted));
@@ -83,7 +83,7 @@ impl Handle {
         }
     }
 
-    /// Lets two databases change places. The keyspace is held exclusively.
+    /// Swaps two databases. The keyspace is held exclusively.
     pub fn swap(&mut self, a: u16, b: u16) {
         if a == b {
             return;
@@ -109,8 +109,8 @@ impl Handle {
         self.record_database(a, &Effect::Swap { with: b });
     }
 
-    /// Has all clients that cache what they have read forget it: whatever it was, changes of it may
-    /// not be seen here any more. The keyspace is held exclusively.
+    /// Invalidates everything that clients have cached, because further changes may not be visible
+    /// to this process. The keyspace is held exclusively.
     pub fn forget_all_readers(&mut self) {
         for tracked in self.forget_everything_read() {
             // SAFETY: the keyspace is held exclusively, so no thread is in a batch.
@@ -118,14 +118,14 @@ impl Handle {
         }
     }
 
-    /// Moves a value with its expiry to another name or database, over whatever is there. Both
-    /// stripes are held. False if `from` does not exist.
+    /// Moves a value with its expiry to another name or database, replacing any value. Both stripes
+    /// are held. False if `from` does not exist.
     pub fn rename(&mut self, from_db: u16, from: Key<'_>, to_db: u16, to: Key<'_>) -> bool {
         if from_db == to_db && from.bytes == to.bytes {
             return self.find_alive(from_db, from).is_some();
         }
         let Some((at, old)) = self.find_alive(from_db, from) else { return false };
-        // The value moves; only its block is new, since the key is part of it.
+        // The value is moved; only its block is new, because it contains the key.
         let entry = old.with_key(&mut self.cache, to.bytes);
         self.take_at(from_db, from, at, old);
         self.free_block_later(old);
@@ -143,12 +143,12 @@ impl Handle {
         true
     }
 
-    /// Copies a value with its expiry to another name or database, over whatever is there. Both
+    /// Copies a value with its expiry to another name or database, replacing any value. Both
     /// stripes are held. False if `from` does not exist.
     pub fn copy(&mut self, from_db: u16, from: Key<'_>, to_db: u16, to: Key<'_>) -> bool {
         let Some((_, source)) = self.find_alive(from_db, from) else { return false };
-        // The source's block stays where it is until the locks are released, so its value may be
-        // borrowed meanwhile.
+        // The source's block is not freed before the locks are released, so its value may be
+        // borrowed.
         let expiry = source.expiry();
         match source.string() {
             None => {
@@ -167,8 +167,8 @@ impl Handle {
         true
     }
 
-    /// Records that `to` holds what the collection at `from` held, by its name: however large it
-    /// is, nothing of it is encoded under the locks.
+    /// Records a copy of a collection by the name of its source, so that nothing is encoded under
+    /// the locks, however large it is.
     fn record_copy(&mut self, to: (u16, Key<'_>), from: (u16, Key<'_>), moved: bool) {
         let ((db, key), (from_db, from)) = (to, from);
         if self.has_sink() {
@@ -181,9 +181,9 @@ impl Handle {
         }
     }
 
-    /// Marks watched keys of `db` as changed that exist in it, or in `other`, which takes its
-    /// place. What has expired in `other` brings nothing that was not there. Keys of `db` that
-    /// are waited for become ready.
+    /// Marks the watched keys of `db` as changed that exist in it or in `other`, which takes its
+    /// place. Expired keys of `other` count as absent. Keys of `db` with blocked clients become
+    /// ready.
     fn touch_database(&mut self, stripe: u32, db: u16, other: Option<u16>) {
         let Some(mut interest) = self.stripe_at(stripe).interest.take() else { return };
         self.observers.ready.extend(interest.waiting.make_database_ready(db, &self.ks.waits));
@@ -197,7 +197,7 @@ impl Handle {
         self.stripe_at(stripe).interest = Some(interest);
     }
 
-    /// Whatever was read may be stale: empties the table of readers, who are all to be told.
+    /// Empties the tracking table and notifies every reader.
     fn forget_everything_read(&mut self) -> Vec<Tracked> {
         (self.observers.invalidations.everything, self.observers.invalidations.any) = (true, true);
         let stripes = 0..self.ks.stripes.len() as u32;

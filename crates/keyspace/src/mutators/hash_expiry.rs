@@ -1,4 +1,4 @@
-//! Expiry of fields: setting it, and removing the fields whose time has passed.
+//! Expiry of fields: setting it, and removing expired fields.
 
 use crate::handle::Handle;
 use crate::mutators::hashes::Found;
@@ -11,11 +11,11 @@ use crate::structures::key_hash::Key;
 use crate::structures::packed::Item;
 use crate::structures::sizes::PACKED_MAX;
 
-/// Fields that have expired which one read removes at most: some ten microseconds.
+/// Maximum number of expired fields removed by one read: about ten microseconds.
 const DROPPED_BY_READ: usize = 64;
 
 impl Entry {
-    /// When the first field of a hash expires; the end of time if none does.
+    /// Earliest expiry of a hash's fields; the end of time if none expires.
     pub(crate) fn earliest_field_expiry(self) -> i64 {
         match (self.packed_form(), self.packed()) {
             (Some(form), Some(items)) => Fields::new(form, items).earliest(),
@@ -100,8 +100,8 @@ impl Handle {
         set.unwrap_or(false)
     }
 
-    /// Removes at most `budget` fields of a hash that have expired, the key with the last field;
-    /// returns how many.
+    /// Removes at most `budget` expired fields of a hash, and the key with the last field; returns
+    /// the number removed.
     pub(crate) fn expire_fields(
         &mut self,
         db: u16,
@@ -131,8 +131,8 @@ impl Handle {
         removed
     }
 
-    /// Removes those of the fields that have expired, and the key with the last field: what reads
-    /// do that asked for them.
+    /// Removes the expired ones of the given fields, and the key with the last field: called by
+    /// reads that name these fields.
     pub fn hash_drop_expired(&mut self, db: u16, key: Key<'_>, fields: &[&[u8]]) {
         if self.holds_expired_key(key.bytes) {
             return;
@@ -157,8 +157,7 @@ impl Handle {
         }
     }
 
-    /// Removes some fields that have expired, so that a read that draws from all does not come
-    /// across them.
+    /// Removes some expired fields, so that a random read does not draw them.
     pub fn hash_drop_some_expired(&mut self, db: u16, key: Key<'_>) {
         if !self.holds_expired_key(key.bytes)
             && let Some(place) = self.find_alive(db, key)
@@ -169,7 +168,7 @@ impl Handle {
     }
 }
 
-/// The name of a field that has expired, in `name`; false if there is none.
+/// Writes the name of an expired field to `name`; false if there is none.
 fn first_expired(entry: Entry, now_ms: i64, name: &mut Vec<u8>) -> bool {
     let mut scratch = itoa::Buffer::new();
     match (entry.packed_form(), entry.packed()) {

@@ -16,36 +16,36 @@ use petrel_heap::Cache;
 
 pub(super) type Found = (Position, Entry);
 
-/// Bytes of packed pairs that a new hash begins with at most.
+/// Maximum size of the packed pairs of a new hash, in bytes.
 const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
 
-/// What becomes of the expiry of a field that is set.
+/// Treatment of the expiry of a field that is set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FieldExpiry {
-    /// It has none afterwards.
+    /// Removes the expiry.
     Clear,
-    /// It keeps the one it has, if it is there.
+    /// Keeps the present expiry, if any.
     Keep,
-    /// In Unix milliseconds.
+    /// Sets it, in Unix milliseconds.
     At(i64),
 }
 
 impl FieldExpiry {
-    /// The expiry of a field that had `old`, or was not there.
+    /// The expiry of a field that had the expiry `old`, or was absent.
     #[inline]
     fn after(self, old: Option<i64>, now_ms: i64) -> Option<i64> {
         match self {
             FieldExpiry::Clear => None,
             FieldExpiry::Keep => old.filter(|&at| at > now_ms),
-            // 0 stands for none where it is kept.
+            // 0 is stored for no expiry.
             FieldExpiry::At(at) => Some(at.max(1)),
         }
     }
 }
 
 impl Handle {
-    /// Sets fields of a hash, which is made if the key does not exist; `pairs` are names, each
-    /// followed by a value. Returns how many fields were new.
+    /// Sets fields of a hash, which is created if the key does not exist; `pairs` are names, each
+    /// followed by a value. Returns the number of new fields.
     pub fn hash_set(
         &mut self,
         db: u16,
@@ -84,8 +84,8 @@ impl Handle {
         Ok(added)
     }
 
-    /// Removes fields from a hash, and the key with the last of them; returns how many were there,
-    /// those included that had expired.
+    /// Removes fields from a hash, and the key with the last field; returns the number removed,
+    /// including expired ones.
     pub fn hash_remove(
         &mut self,
         db: u16,
@@ -107,8 +107,8 @@ impl Handle {
         Ok(removed)
     }
 
-    /// Makes a hash of the first pair and of those after it that are simply packed with it: as long
-    /// as names are new and fields have no expiry. Returns how many that were.
+    /// Creates a hash of the first pair and of the following ones that can be packed with it: as
+    /// long as names are new and fields have no expiry. Returns the number of pairs used.
     fn make_hash(
         &mut self,
         db: u16,
@@ -235,8 +235,8 @@ impl Handle {
         (is_new, expiry)
     }
 
-    /// Takes a field out, and tells the expiry it had; none if it is not there. The caller records
-    /// the effect, and removes a hash that is empty then.
+    /// Removes a field and returns its expiry; none if it is absent. The caller records the effect,
+    /// and removes an emptied hash.
     pub(super) fn take_field(
         &mut self,
         db: u16,
@@ -259,7 +259,7 @@ impl Handle {
         Some(expiry)
     }
 
-    /// Removes the key of a hash that has lost its last field; true if it has.
+    /// Removes the key of an emptied hash; true if it was empty.
     pub(super) fn remove_hash_if_empty(&mut self, db: u16, key: Key<'_>, entry: Entry) -> bool {
         let is_empty = match (entry.packed_form(), entry.packed()) {
             (Some(form), Some(items)) => Fields::new(form, items).is_empty(),
@@ -271,7 +271,7 @@ impl Handle {
         is_empty
     }
 
-    /// Gives a small hash the form in which fields have room for an expiry.
+    /// Converts a small hash to the form with expiries.
     pub(super) fn let_fields_expire(&mut self, db: u16, key: Key<'_>, place: &mut Found) {
         let (Some(Form::Hash), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
             return;
@@ -286,7 +286,7 @@ impl Handle {
         }
     }
 
-    /// Makes a large hash of a small one.
+    /// Converts a small hash to a large one.
     pub(super) fn enlarge_hash(&mut self, db: u16, key: Key<'_>, place: &mut Found) {
         let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else { return };
         let mut hash = Hash::new(form == Form::ExpiringHash, place.1.is_beyond(), &self.ks.hasher);
@@ -317,8 +317,8 @@ impl Handle {
         Some(result)
     }
 
-    /// Keeps the earliest expiry of a small hash in mind after a field's expiry has changed from
-    /// `old` to `new`.
+    /// Updates the earliest expiry of a small hash after a field's expiry has changed from `old` to
+    /// `new`.
     #[inline]
     pub(super) fn note_expiry(
         &mut self,
@@ -348,7 +348,7 @@ impl Handle {
     }
 }
 
-/// Says that a hash has passed the thresholds of a listpack.
+/// Marks a hash as beyond the thresholds of a listpack.
 fn set_beyond(entry: Entry) {
     if let Some(form) = entry.packed_form() {
         entry.set_packed_form(form, true);
@@ -358,7 +358,7 @@ fn set_beyond(entry: Entry) {
 }
 
 /// Packs pairs behind `items` as long as their names are new and a walk over all stays short;
-/// returns how many.
+/// returns the number packed.
 fn pack_new(items: &mut Vec<u8>, pairs: &[&[u8]]) -> usize {
     let mut packed = 0;
     for pair in pairs.chunks_exact(2) {

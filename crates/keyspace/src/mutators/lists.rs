@@ -1,4 +1,4 @@
-//! Changing lists.
+//! Mutators of lists.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
@@ -16,15 +16,15 @@ use crate::structures::table::Position;
 use std::mem;
 use std::ops::Range;
 
-/// Most bytes of a small list.
+/// Maximum size of a small list, in bytes.
 const SMALL_MAX: usize = 2048;
-/// Bytes of elements that are put together, at most, to see whether they make a small list.
+/// Maximum total length of elements for which packing a small list is tried.
 const TEXT_MAX: usize = 32 * SMALL_MAX;
 /// A large list becomes a small one when its items have shrunk to this many bytes.
 const SMALL_AGAIN: usize = SMALL_MAX / 4;
 
-/// A list that exists, to be changed. Each change is recorded; a list that becomes empty is
-/// removed, and nothing may be done with it after that but to ask for its length.
+/// An existing list, to be changed. Each change is recorded; an emptied list is removed, and
+/// afterwards only its length may be read.
 pub struct ListMut<'a, 'k> {
     handle: &'a mut Handle,
     db: u16,
@@ -35,7 +35,8 @@ pub struct ListMut<'a, 'k> {
 }
 
 impl Handle {
-    /// The list at a key, to be changed: a use of the key. None if the key does not exist.
+    /// The list at a key, to be changed, which counts as a use of the key. None if the key does not
+    /// exist.
     #[inline]
     pub fn list_mut<'a, 'k>(
         &'a mut self,
@@ -46,7 +47,7 @@ impl Handle {
         Ok(Some(ListMut { handle: self, db, key, at, entry, is_gone: false }))
     }
 
-    /// Pushes elements, one after the other, at an end of a list, which is created if need be.
+    /// Pushes elements, one after the other, at an end of a list, which is created if necessary.
     /// Returns its new length.
     #[inline]
     pub fn list_push(
@@ -99,27 +100,26 @@ impl Handle {
     }
 }
 
-/// What became of a push onto a small list.
+/// Result of a push onto a small list.
 enum Pushed {
     Done,
     /// Nothing was done: the list would be too long.
     TooLong,
-    /// Nothing was done: the list has to be packed anew.
+    /// Nothing was done: an element does not fit the run's layout, so the list must be repacked.
     Unlike,
 }
 
-/// Whether elements are a small list as they are packed. Each takes a byte at least.
+/// Whether packed elements fit a small list. Each takes at least a byte.
 fn is_small(packing: &Packing) -> bool {
     small::len_of(packing) <= SMALL_MAX && packing.count <= SMALL_MAX
 }
 
-/// Whether it is worth a try to pack elements as a small list.
+/// Whether packing the elements as a small list is worth trying.
 fn may_be_small(elements: &[&[u8]]) -> bool {
     elements.iter().map(|element| element.len()).sum::<usize>() <= TEXT_MAX
 }
 
-/// Elements, pushed one after the other at an end, as a small list; none if they are too long for
-/// one.
+/// Elements, pushed one after the other at an end, as a small list; none if they are too long.
 fn packed_if_small(elements: &[&[u8]], end: End) -> Option<Packing> {
     if !may_be_small(elements) {
         return None;
@@ -132,7 +132,7 @@ fn packed_if_small(elements: &[&[u8]], end: End) -> Option<Packing> {
 }
 
 impl<'k> ListMut<'_, 'k> {
-    /// The list as it is now.
+    /// The present list.
     #[inline]
     pub fn read(&self) -> ListRef<'_> {
         match self.large() {
@@ -147,7 +147,7 @@ impl<'k> ListMut<'_, 'k> {
         if self.is_gone { 0 } else { self.read().len() }
     }
 
-    /// Whether it has become empty, and is gone.
+    /// Whether it has become empty, and its key was removed.
     pub fn is_empty(&self) -> bool {
         self.is_gone
     }
@@ -176,8 +176,8 @@ impl<'k> ListMut<'_, 'k> {
         self.len()
     }
 
-    /// Pushes onto a small list and returns the new length; none, when nothing was done, if it
-    /// would be too long.
+    /// Pushes onto a small list and returns the new length; none, with nothing changed, if it would
+    /// be too long.
     #[inline]
     fn push_small(&mut self, list: Small<'_>, end: End, elements: &[&[u8]]) -> Option<usize> {
         let (len, run) = (list.len(), list.run());
@@ -251,7 +251,7 @@ impl<'k> ListMut<'_, 'k> {
         pushed
     }
 
-    /// Packs a small list anew, with these elements on top; false if it would be too long.
+    /// Repacks a small list with these elements added; false if it would be too long.
     #[cold]
     fn pack_anew(&mut self, end: End, elements: &[&[u8]]) -> bool {
         let run = self.small().run();
@@ -270,7 +270,7 @@ impl<'k> ListMut<'_, 'k> {
         self.replace_small(&Packing::around(run, front, back))
     }
 
-    /// Puts a small list of other elements in the place of one; false if it would be too long.
+    /// Replaces the elements of a small list; false if it would be too long.
     fn replace_small(&mut self, packing: &Packing) -> bool {
         let fits = is_small(packing);
         if fits {
@@ -279,7 +279,8 @@ impl<'k> ListMut<'_, 'k> {
         fits
     }
 
-    /// Removes up to `count` elements from an end and shows each to `take`; returns how many.
+    /// Removes up to `count` elements from an end and passes each to `take`; returns the number
+    /// removed.
     #[inline]
     pub fn pop(&mut self, end: End, count: usize, mut take: impl FnMut(Element<'_>)) -> usize {
         let len = self.len();
@@ -327,7 +328,7 @@ impl<'k> ListMut<'_, 'k> {
             }
         };
         if count < len {
-            // A hint must be before an item.
+            // A hint must be the offset of an item.
             let is_sound = layout.hint() < run.bytes.len() - span.len();
             let layout = if is_sound { layout } else { layout.with_hint(0) };
             let header = header(len - count, layout);
@@ -335,7 +336,7 @@ impl<'k> ListMut<'_, 'k> {
         }
     }
 
-    /// Replaces the element at `index`, if there is one.
+    /// Replaces the element at `index`, if it exists.
     pub fn set(&mut self, index: usize, element: &[u8]) {
         if index >= self.len() {
             return;
@@ -369,8 +370,8 @@ impl<'k> ListMut<'_, 'k> {
         self.handle.record(self.db, self.key, &effect);
     }
 
-    /// Puts an element in the place of those of a range of a small list; false, when nothing was
-    /// done, if the list is large or becomes too long.
+    /// Replaces a range of a small list with an element; false, with nothing changed, if the list
+    /// is large or would be too long.
     fn put_small(&mut self, range: Range<usize>, element: &[u8]) -> bool {
         if self.large().is_some() || element.len() > SMALL_MAX {
             return false;
@@ -402,8 +403,8 @@ impl<'k> ListMut<'_, 'k> {
         true
     }
 
-    /// Removes elements that equal `element`, at most `limit`, from the first on or from the last
-    /// on; returns how many.
+    /// Removes at most `limit` elements equal to `element`, beginning at an end; returns the number
+    /// removed.
     pub fn remove_equal(&mut self, element: &[u8], from: End, limit: usize) -> usize {
         let len = self.len();
         let is_heard = self.handle.observers.sink.is_some();
@@ -423,7 +424,7 @@ impl<'k> ListMut<'_, 'k> {
             self.remove_equal_small(element, from, limit, &mut note)
         };
         if count > 0 && !is_heard {
-            // Who watches the key hears of it once.
+            // Without a sink one effect is enough to notify the other observers.
             removed.push(last);
         }
         for index in removed {
@@ -454,7 +455,7 @@ impl<'k> ListMut<'_, 'k> {
             End::Back => drop(numbers.drain(..numbers.len().saturating_sub(limit))),
         }
         match from {
-            // Those that went before it no longer count.
+            // The effects are applied in turn: each removal shifts the following indexes.
             End::Front => numbers.iter().enumerate().for_each(|(gone, at)| note(at - gone)),
             End::Back => numbers.iter().rev().for_each(|&at| note(at)),
         }
@@ -473,7 +474,7 @@ impl<'k> ListMut<'_, 'k> {
         numbers.len()
     }
 
-    /// Removes the element at `index`, if there is one.
+    /// Removes the element at `index`, if it exists.
     pub fn remove(&mut self, index: usize) {
         let len = self.len();
         if index >= len {
@@ -495,7 +496,7 @@ impl<'k> ListMut<'_, 'k> {
         self.settle(len == 1);
     }
 
-    /// Removes all elements but those of `range`.
+    /// Removes all elements except those of `range`.
     pub fn trim(&mut self, range: Range<usize>) {
         let len = self.len();
         let range = range.start.min(len)..range.end.min(len).max(range.start.min(len));
@@ -523,7 +524,8 @@ impl<'k> ListMut<'_, 'k> {
         self.settle(range.is_empty());
     }
 
-    /// Removes the key if the list `is_gone`; else makes it what a list of its length is.
+    /// Removes the key if the list `is_gone`; otherwise converts the list to the form of its
+    /// length.
     #[inline]
     fn settle(&mut self, is_gone: bool) {
         self.is_gone = is_gone;
@@ -547,7 +549,7 @@ impl<'k> ListMut<'_, 'k> {
         }
     }
 
-    /// Makes the list a quicklist if that is what Redis calls it with these elements on top.
+    /// Makes the list a quicklist if Redis would do so with these additional elements.
     fn prepare_growth(&mut self, elements: &[&[u8]]) {
         let limit = Limit::of(&self.handle.ks.limits);
         if let Some(list) = self.large_mut() {
@@ -557,7 +559,7 @@ impl<'k> ListMut<'_, 'k> {
         self.prepare_growth_small(list.len(), list.run(), elements);
     }
 
-    /// The same for a small list of `len` elements.
+    /// Like `prepare_growth`, for a small list of `len` elements.
     #[inline]
     fn prepare_growth_small(&mut self, len: usize, run: Run<'_>, elements: &[&[u8]]) {
         let limit = Limit::of(&self.handle.ks.limits);
@@ -576,7 +578,7 @@ impl<'k> ListMut<'_, 'k> {
         }
     }
 
-    /// Makes a small list a large one.
+    /// Converts a small list to a large one.
     fn enlarge(&mut self) {
         if self.large().is_some() {
             return;
@@ -588,7 +590,7 @@ impl<'k> ListMut<'_, 'k> {
         self.entry = self.handle.enlarge(self.db, self.key, place, Large::List(list));
     }
 
-    /// Puts a small list of a run in the place of what is there.
+    /// Replaces the value with a small list of this run.
     fn repack_run(&mut self, beyond: bool, len: usize, run: Run<'_>) {
         let mut bytes = Vec::with_capacity(HEADER + 1 + run.prefix.len() + run.bytes.len());
         small::write(&mut bytes, len, run);
@@ -596,7 +598,7 @@ impl<'k> ListMut<'_, 'k> {
         self.entry = self.handle.repack(self.db, self.key, place, Form::List, beyond, &bytes);
     }
 
-    /// Replaces bytes of a small list, and what they begin with.
+    /// Replaces bytes of a small list, and its header.
     fn splice(&mut self, at: usize, remove: usize, insert: &[u8], header: [u8; HEADER]) {
         self.splice_with(at, remove, [insert], header);
     }
@@ -628,7 +630,7 @@ impl<'k> ListMut<'_, 'k> {
         Some(result)
     }
 
-    /// The list, if it is small; of a large one this is an empty list.
+    /// The list, if it is small; an empty list otherwise.
     #[inline]
     fn small<'b>(&self) -> Small<'b> {
         Small::new(self.entry.packed().unwrap_or(&[0; HEADER]))

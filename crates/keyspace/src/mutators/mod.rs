@@ -1,4 +1,4 @@
-//! Reading keys, and the functions that change them, each of which records one effect.
+//! Reads of keys, and the functions that change keys and record one effect for each change.
 
 pub(crate) mod access;
 pub(crate) mod apply;

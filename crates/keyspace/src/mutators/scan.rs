@@ -1,8 +1,8 @@
-//! Walking the keys: `SCAN`, `KEYS`, `RANDOMKEY`.
+//! Scans of the keys: `SCAN`, `KEYS`, `RANDOMKEY`.
 //!
-//! A cursor is a place in the order of hashes, so it means the same after any table has grown or
-//! shrunk, and needs no state: every key that is there from the first to the last call is seen
-//! exactly once.
+//! A cursor is a position in the order of hashes, so it stays valid after any table has grown or
+//! shrunk, and needs no state: every key present from the first to the last call is seen exactly
+//! once.
 
 use crate::handle::Handle;
 use crate::state::effect::Removal;
@@ -15,21 +15,21 @@ use crate::structures::walk::homed;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
-/// How long upkeep waits for a stripe.
+/// Time that upkeep waits for a stripe.
 const SOON: Duration = Duration::from_millis(2);
 
-/// Where a walk goes on: the stripe in the high 32 bits, the position inside it in the low; 0 is
-/// both the beginning and the end.
+/// Position of a scan: the stripe in the high 32 bits, the position inside it in the low; 0 is both
+/// the beginning and the end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Cursor(u64);
 
 impl Cursor {
-    /// From the number that a client sent back.
+    /// Cursor from a number sent by a client.
     pub fn from_number(number: u64) -> Self {
         Cursor(number)
     }
 
-    /// The number for the client; 0 when the walk is over.
+    /// The number for the client; 0 at the end of the scan.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -48,9 +48,8 @@ impl Cursor {
 }
 
 impl Handle {
-    /// Hands the keys from the cursor on to `each`, at least `count` of them if there are as many,
-    /// whole buckets at a time, and returns where to go on. Keys whose time has passed are left
-    /// out.
+    /// Passes the keys from the cursor on to `each`, whole buckets at a time, until `count` were
+    /// passed or none is left. Returns the next cursor. Expired keys are skipped.
     ///
     /// Stripes are locked one after another unless the thread holds the keyspace already.
     pub fn scan(
@@ -63,8 +62,7 @@ impl Handle {
         self.scan_removing(db, cursor, count, &|_| true, each)
     }
 
-    /// The same; of keys whose time has passed, only those that are `removable` are removed on the
-    /// way.
+    /// Like [`Handle::scan`], but removes expired keys only if they are `removable`.
     pub fn scan_removing(
         &mut self,
         db: u16,
@@ -76,7 +74,8 @@ impl Handle {
         self.scan_unless(db, cursor, count, removable, each, &|| false).unwrap_or_default()
     }
 
-    /// The same, unless `give_up` comes to say so while a stripe is waited for: none then.
+    /// Like [`Handle::scan_removing`], but returns none once `give_up` returns true during the wait
+    /// for a stripe.
     pub fn scan_unless(
         &mut self,
         db: u16,
@@ -115,7 +114,7 @@ impl Handle {
         Some(if stripe >= stripes { Cursor::default() } else { Cursor::new(stripe as u32, 0) })
     }
 
-    /// Slots that the tables of a database have room for keys in, used or not.
+    /// Total number of slots in the tables of a database.
     pub fn table_slots(&mut self, db: u16) -> usize {
         let stripes = 0..self.ks.stripes.len() as u32;
         let slots = stripes.map(|stripe| {
@@ -127,13 +126,13 @@ impl Handle {
         slots.sum()
     }
 
-    /// A key drawn at random, or none if the database is empty. While what expires is
-    /// [held](crate::Keyspace::hold_until), a database of nothing else has keys all the same.
+    /// A key drawn at random, or none if the database is empty. While expired keys are
+    /// [kept](crate::Keyspace::hold_until), a database with only such keys yields one of them.
     pub fn random_key(&mut self, db: u16, random: &mut impl FnMut() -> u64) -> Option<Vec<u8>> {
         let stripes = self.ks.stripes.len() as u64;
         for _ in 0..RANDOM_TRIES {
             let stripe = (random() % stripes) as u32;
-            // Stripes that are held for long are passed over.
+            // Stripes held for long are skipped.
             let draw = |handle: &mut Self| handle.random_in_held(db, stripe, false, random);
             if let Some(key) = self.with_stripe_soon(stripe, draw).flatten() {
                 return Some(key);
@@ -168,13 +167,13 @@ impl Handle {
         in_turn.find_map(|stripe| self.random_in_stripe(db, stripe, true, random))
     }
 
-    /// True if the stripe has no key in database 0: told without its lock, so that an almost empty
-    /// keyspace is walked in one call. False also if the thread is outside.
+    /// True if the stripe has no key in database 0. Reads without the lock, so that an almost empty
+    /// keyspace is scanned in one call. False also if the thread is outside.
     pub(crate) fn is_vacant(&self, stripe: u32) -> bool {
         self.peeker().is_some_and(|peeker| peeker.is_vacant(stripe))
     }
 
-    /// Runs `work` with the stripe held, which it may be already.
+    /// Runs `work` with the stripe held, locking it if necessary.
     pub(crate) fn with_stripe<T>(&mut self, stripe: u32, work: impl FnOnce(&mut Self) -> T) -> T {
         if self.holds_any() {
             return work(self);
@@ -185,7 +184,7 @@ impl Handle {
         result
     }
 
-    /// The same, unless `give_up` comes to say so while the stripe is waited for: none then.
+    /// Like `with_stripe`, but returns none once `give_up` returns true during the wait.
     fn with_stripe_unless<T>(
         &mut self,
         stripe: u32,
@@ -203,8 +202,9 @@ impl Handle {
         Some(result)
     }
 
-    /// The same for upkeep, which passes over a stripe that cannot be had soon: none then, and the
-    /// thread may be [outside](Handle::is_outside). A script may hold its stripes for long.
+    /// Like [`Handle::with_stripe`], for upkeep: returns none if the stripe is not free within
+    /// `SOON`, because a script may hold its stripes for long. The thread may then be
+    /// [outside](Handle::is_outside).
     pub(crate) fn with_stripe_soon<T>(
         &mut self,
         stripe: u32,
@@ -224,9 +224,8 @@ impl Handle {
         Some(result)
     }
 
-    /// Walks the buckets of one stripe; returns the position to go on from if `count` keys were
-    /// seen before the end. Some of the keys that are left out because their time has passed
-    /// are removed.
+    /// Walks the buckets of one stripe; returns the next position if `count` keys were seen before
+    /// the end. Some of the expired keys found are removed.
     fn scan_stripe(
         &mut self,
         from: (u16, u32, u32),
@@ -320,13 +319,13 @@ impl Handle {
         None
     }
 
-    /// Key of an entry, as the mutators want it.
+    /// Key of an entry, for calls of mutators.
     pub(crate) fn key_of(&self, entry: Entry) -> Key<'static> {
         self.key(entry.key())
     }
 }
 
-/// Draws before a random choice falls back to a walk.
+/// Random draws before a random choice falls back to a walk.
 const RANDOM_TRIES: usize = 64;
-/// Keys that are removed by one walk of a stripe because their time has passed, at most.
+/// Maximum number of expired keys removed by one walk of a stripe.
 const EXPIRED_PER_HOLD: usize = 64;

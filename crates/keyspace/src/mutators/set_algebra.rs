@@ -14,18 +14,18 @@ use crate::structures::view::View;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// How sets are combined.
+/// Operation on several sets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SetOperation {
-    /// What any of them has.
+    /// Members of any set.
     Union,
-    /// What all of them have.
+    /// Members of every set.
     Intersection,
-    /// What the first has and no other.
+    /// Members of the first set and of no other.
     Difference,
 }
 
-/// A member, the same whatever form of set it comes from.
+/// A member, independent of the form of its set.
 #[derive(Eq, Hash, PartialEq)]
 enum Member<'a> {
     Int(i64),
@@ -49,7 +49,8 @@ impl<'a> Member<'a> {
 /// Takes a member.
 type Each<'e, 'a> = &'e mut dyn FnMut(Item<'a>) -> ControlFlow<()>;
 
-/// Whether to go on: called with the work since, in about ten nanoseconds.
+/// Returns whether to continue; gets the work since the last call, in units of about ten
+/// nanoseconds.
 pub type GoOn<'g> = &'g mut dyn FnMut(usize) -> bool;
 
 /// Units for looking up a member in a set, and for returning one.
@@ -59,7 +60,7 @@ fn pace(go_on: GoOn<'_>, looks: usize) -> ControlFlow<()> {
     if go_on(LOOK_UNITS * (1 + looks)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
-/// Bytes of a member of a result: its place, and its entry in the table of seen members.
+/// Bytes per member of a result: its reference, and its entry in the table of seen members.
 const MEMBER_BYTES: usize = 2 * size_of::<Item<'static>>() + size_of::<Member<'static>>();
 
 /// Reasons why sets cannot be combined.
@@ -84,7 +85,7 @@ impl From<OutOfMemory> for CombineError {
 }
 
 impl SetOperation {
-    /// Members that the result has at most.
+    /// Maximum number of members of the result.
     fn len_max(self, sets: &[Option<SetRef<'_>>]) -> usize {
         let lens = || sets.iter().flatten().map(SetRef::len);
         match self {
@@ -94,8 +95,8 @@ impl SetOperation {
         }
     }
 
-    /// Hands every member of the result to `each` once, until it breaks or `go_on` ends it. A
-    /// missing key is a set without members.
+    /// Passes every member of the result to `each` once, until it breaks or `go_on` ends it. A
+    /// missing key is an empty set.
     fn combine<'a>(self, sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>, go_on: GoOn<'_>) {
         let _ = match self {
             SetOperation::Union => union(sets, each, go_on),
@@ -105,7 +106,7 @@ impl SetOperation {
     }
 }
 
-/// The largest set as it is, then what others add to it.
+/// Passes all members of the largest set, then the members that the other sets add.
 fn union<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>, go_on: GoOn<'_>) -> ControlFlow<()> {
     let mut others: Vec<SetRef<'a>> = sets.iter().copied().flatten().collect();
     let Some(largest) = (0..others.len()).max_by_key(|&i| others[i].len()) else {
@@ -130,7 +131,7 @@ fn union<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>, go_on: GoOn<'_>) -
     ControlFlow::Continue(())
 }
 
-/// Of the smallest set, what all others have; the smaller of them are asked first.
+/// Passes the members of the smallest set that all others contain. Smaller sets are checked first.
 fn intersection<'a>(
     sets: &[Option<SetRef<'a>>],
     each: Each<'_, 'a>,
@@ -150,8 +151,8 @@ fn intersection<'a>(
     })
 }
 
-/// Of the first set, what no other has: each member is looked for in all others, or all members of
-/// the others in the first, whichever is less work.
+/// Passes the members of the first set that no other contains: looks up each member in the other
+/// sets, or all members of the others in the first, whichever is less work.
 fn difference<'a>(
     sets: &[Option<SetRef<'a>>],
     each: Each<'_, 'a>,
@@ -194,7 +195,7 @@ fn difference<'a>(
 }
 
 impl Handle {
-    /// The members of a combination of sets, each once, or some of them if `go_on` ends it; and the
+    /// The distinct members of a combination of sets, or some of them if `go_on` ends it; and the
     /// count of the memory that they take. Reading counts as for [`Handle::read`].
     ///
     /// # Errors
@@ -217,8 +218,8 @@ impl Handle {
         Ok((members, held))
     }
 
-    /// Number of members of a combination of sets, counted up to `limit`, and as far as `go_on`
-    /// goes on.
+    /// Number of members of a combination of sets, counted up to `limit`, until `go_on` returns
+    /// false.
     pub fn set_count(
         &mut self,
         db: u16,
@@ -237,9 +238,9 @@ impl Handle {
         Ok(count)
     }
 
-    /// Sets a key to a combination of sets, of which it may be one, whatever it held before;
-    /// returns how many members that has. The key is removed if it has none. None, and nothing
-    /// changed, if `go_on` ends it.
+    /// Replaces a key with a combination of sets, possibly including its own; returns the number of
+    /// members. The key is removed if there are none. None, with nothing changed, if `go_on` ends
+    /// it.
     pub fn set_store(
         &mut self,
         db: u16,
@@ -280,8 +281,8 @@ impl Handle {
         Ok(Some(len))
     }
 
-    /// The sets at keys. They stay where they are until the stripes are let go of, for nothing is
-    /// freed under a lock and they are not changed: callers do not pass them on for longer.
+    /// The sets at keys. They stay valid until the stripes are unlocked, because nothing is freed
+    /// under a lock and they are not changed: callers do not keep them for longer.
     fn sets_at<'a>(
         &mut self,
         db: u16,

@@ -20,20 +20,20 @@ use petrel_heap::Cache;
 
 type Found = (Position, Entry);
 
-/// Bytes of packed members that a new set begins with at most.
+/// Maximum size of the packed members of a new set, in bytes.
 const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
 
-/// The members that a new set begins with.
+/// The packed members of a new set.
 struct Packing<'a> {
-    /// How many were taken from the front of those given.
+    /// Number of members taken from the front of the given ones.
     taken: usize,
-    /// Those that were new, after the first. A set of one member allocates nothing here.
+    /// New ones among them, after the first. A set of one member allocates nothing here.
     others: Vec<&'a [u8]>,
 }
 
 impl<'a> Packing<'a> {
-    /// Integers, as long as there are only such and an intset may hold them; and the same in
-    /// ascending order.
+    /// The leading integers, as far as an intset may hold them; and the same integers in ascending
+    /// order.
     fn of_ints(members: &[&'a [u8]], limits: &SetThresholds) -> (Self, Vec<i64>) {
         let mut packing = Packing { taken: 0, others: Vec::new() };
         let mut ints: Vec<i64> = Vec::new();
@@ -55,8 +55,8 @@ impl<'a> Packing<'a> {
         (packing, ints)
     }
 
-    /// The first member and strings after it, as long as the encoding stays and a walk over all is
-    /// short; packed into `items`.
+    /// The first member and the following strings, as long as the encoding stays and a walk over
+    /// all is short; packed into `items`.
     fn with_texts(
         mut self,
         members: &[&'a [u8]],
@@ -82,7 +82,8 @@ impl<'a> Packing<'a> {
 }
 
 impl Handle {
-    /// Adds members to a set, which is made if the key does not exist; returns how many were new.
+    /// Adds members to a set, which is created if the key does not exist; returns the number of new
+    /// ones.
     pub fn set_add(
         &mut self,
         db: u16,
@@ -115,7 +116,7 @@ impl Handle {
         Ok(added)
     }
 
-    /// Removes members from a set, and the key with the last of them; returns how many were there.
+    /// Removes members from a set, and the key with the last of them; returns the number removed.
     pub fn set_remove(
         &mut self,
         db: u16,
@@ -138,7 +139,7 @@ impl Handle {
         Ok(removed)
     }
 
-    /// Removes `count` members drawn at random, or all if there are not more, and hands each to
+    /// Removes `count` members drawn at random, or all if there are not more, and passes each to
     /// `each`.
     pub fn set_pop(
         &mut self,
@@ -198,7 +199,7 @@ impl Handle {
             let marks = choose(len, count, random).enumerate();
             marks.filter_map(|(i, chosen)| chosen.then_some(i)).collect()
         };
-        // From the last on, so that the places of the others stay.
+        // From the last to the first, so that the remaining indexes stay valid.
         for i in chosen.into_iter().rev() {
             let Some(items) = place.1.packed() else { return };
             let (member, at, len) = if form == Form::Intset {
@@ -220,9 +221,8 @@ impl Handle {
         }
     }
 
-    /// Makes a set of the first member and of those after it that are simply packed with it.
-    /// Returns how many were taken from the front of `members`, and how many of them were
-    /// distinct.
+    /// Creates a set of the first member and of the following ones that can be packed with it.
+    /// Returns the number of `members` used, and of distinct ones among them.
     fn make_set(
         &mut self,
         db: u16,
@@ -268,7 +268,7 @@ impl Handle {
         (packing.taken, 1 + packing.others.len())
     }
 
-    /// Takes note of how many members a command is about to add.
+    /// Adapts the encoding to the number of members that a command is about to add.
     #[inline]
     fn foresee_members(&mut self, entry: Entry, count: usize, limits: &SetThresholds) {
         if let Some(form) = entry.packed_form() {
@@ -281,7 +281,7 @@ impl Handle {
         }
     }
 
-    /// Adds a member; false if it is there. The caller records the effect.
+    /// Adds a member; false if it is present. The caller records the effect.
     fn add_member(
         &mut self,
         db: u16,
@@ -347,7 +347,7 @@ impl Handle {
         self.change_large(db, key, entry, |large, cache| Some(change(large.set_mut()?, cache)))?
     }
 
-    /// Removes a member; false if it is not there. The caller records the effect.
+    /// Removes a member; false if it is absent. The caller records the effect.
     fn remove_member(&mut self, db: u16, key: Key<'_>, place: &mut Found, member: &[u8]) -> bool {
         let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
             let removed = self.change_set(db, key, place.1, |set, cache| set.remove(member, cache));

@@ -18,9 +18,9 @@ use petrel_heap::Cache;
 use std::ops::Range;
 
 impl Handle {
-    /// Gives a member another score, or adds it: `decide` is told the score that it has, and tells
-    /// the new one, or none to leave everything as it is. It is quickest where `decide` tells
-    /// `score`. No score is NaN.
+    /// Changes a member's score, or adds the member: `decide` gets the current score and returns
+    /// the new one, or none to change nothing. Fastest if `decide` returns `score`. No score is
+    /// NaN.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -60,8 +60,8 @@ impl Handle {
         Ok(change)
     }
 
-    /// Gives a member the score that a file or payload says. Minus zero keeps its sign, which a
-    /// small set does not keep of commands' scores.
+    /// Sets a member's score while loading a file or payload. Minus zero keeps its sign, unlike a
+    /// score set by a command in a small set.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -78,9 +78,8 @@ impl Handle {
         change
     }
 
-    /// Makes a sorted set of members at a key that does not exist. False, and nothing is done, if
-    /// it does, or if a member is named twice. They may be put in another order; no score is
-    /// NaN.
+    /// Creates a sorted set of members at an absent key. False, with nothing changed, if the key
+    /// exists or a member occurs twice. The members may be reordered; no score is NaN.
     pub fn sorted_set_create(
         &mut self,
         db: u16,
@@ -103,9 +102,9 @@ impl Handle {
         true
     }
 
-    /// Lets `OBJECT ENCODING` answer from now on as if a sorted set had had `len` members, if the
-    /// key holds one: what Redis makes of a call that adds so many, even if some are added
-    /// twice.
+    /// Makes `OBJECT ENCODING` answer from now on as if a sorted set had had `len` members, if the
+    /// key holds one: Redis chooses the encoding by the number of members in a call, duplicates
+    /// included.
     pub fn sorted_set_expect(&mut self, db: u16, key: Key<'_>, len: usize) {
         if len <= SortedSetThresholds::of(self.ks.limits()).entries {
             return;
@@ -120,7 +119,7 @@ impl Handle {
         }
     }
 
-    /// Removes a member; returns the score that it had.
+    /// Removes a member; returns its score.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -200,9 +199,9 @@ impl Handle {
         Ok(())
     }
 
-    /// Sets a key to a sorted set, whatever it held before, without an expiry; without members the
-    /// key is removed. The members are distinct, in any order, no score is NaN; they are sorted
-    /// here. True if a key is there afterwards or was before.
+    /// Replaces a key with a sorted set without an expiry; without members the key is removed. The
+    /// members are distinct, in any order, no score is NaN; they are sorted here. True if the key
+    /// exists afterwards or did before.
     pub fn sorted_set_store(
         &mut self,
         db: u16,
@@ -220,7 +219,7 @@ impl Handle {
         true
     }
 
-    /// An entry of sorted members.
+    /// An entry with sorted members.
     fn sorted_set_entry(&mut self, key: Key<'_>, members: &[(f64, &[u8])]) -> Entry {
         let thresholds = SortedSetThresholds::of(self.ks.limits());
         let len = members.len();
@@ -238,8 +237,8 @@ impl Handle {
         Entry::large_collection(cache, key.bytes, Box::new(Large::SortedSet(set)), None, access)
     }
 
-    /// Changes the pairs of a small set: `edit` tells the bytes to be replaced, and appends what
-    /// replaces them.
+    /// Changes the pairs of a small set: `edit` returns the range of bytes to be replaced, and
+    /// appends the replacement.
     #[inline]
     fn edit_pairs(
         &mut self,
@@ -302,7 +301,7 @@ impl Handle {
         ScoreChange { old, new: Some(new) }
     }
 
-    /// Makes a large sorted set of a small one, in which a member gets another score or is added.
+    /// Converts a small sorted set to a large one, with one member added or its score changed.
     #[cold]
     fn enlarge_pairs(
         &mut self,

@@ -21,7 +21,7 @@ pub struct StreamMut<'h> {
     db: u16,
     key: Key<'h>,
     stream: &'h mut Stream,
-    /// Bytes when it was last weighed.
+    /// Size of the stream at the last accounting, in bytes.
     weight: usize,
 }
 
@@ -39,8 +39,9 @@ impl Handle {
         self.open_stream(db, key, false)
     }
 
-    /// The same; if the key does not exist and `create` is set, an empty stream is made. The caller
-    /// then makes a change of it, lest it stay unknown to logs and replicas.
+    /// Like [`Handle::stream_mut`], but creates an empty stream if the key does not exist and
+    /// `create` is set. The caller then makes a change, because the creation itself is not recorded
+    /// for logs and replicas.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -60,7 +61,7 @@ impl Handle {
         Ok(Some(StreamMut { handle: self, db, key, stream, weight }))
     }
 
-    /// Sets a key to a stream, whatever it held before, without an expiry.
+    /// Replaces a key's value with a stream, without an expiry.
     pub fn stream_store(&mut self, db: u16, key: Key<'_>, stream: Stream) {
         let access = self.initial_access(key.hash);
         let large = Box::new(Large::Stream(stream));
@@ -70,10 +71,10 @@ impl Handle {
         self.record(db, key, &Effect::Store { key: key.bytes, value, expiry: None });
     }
 
-    /// Makes a change that an effect describes.
+    /// Applies a change described by an effect.
     ///
     /// # Errors
-    /// What is in the way.
+    /// If the change does not fit the stream.
     pub(crate) fn apply_stream(
         &mut self,
         db: u16,
@@ -117,14 +118,14 @@ impl StreamMut<'_> {
         self.handle.record(self.db, self.key, &effect);
     }
 
-    /// The same of a change that comes with another.
+    /// Records a change that is part of another.
     fn tell(&mut self, change: StreamChange<'_>) {
         let effect = Effect::Stream { key: self.key.bytes, change };
         self.handle.tell(self.db, self.key, &effect);
     }
 
-    /// Appends an entry; `fields` are names and values in turn. False, and nothing done, if the ID
-    /// is not above the last.
+    /// Appends an entry; `fields` are names and values in turn. False, with nothing changed, if the
+    /// ID is not above the last.
     #[inline]
     pub fn add(&mut self, id: StreamId, fields: &[&[u8]]) -> bool {
         let limits = self.handle.keyspace().limits();
@@ -137,7 +138,7 @@ impl StreamMut<'_> {
         added
     }
 
-    /// Deletes an entry, whatever refers to it; false if there is none with this ID.
+    /// Deletes an entry regardless of references to it; false if there is none with this ID.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let deleted = self.stream.delete(id);
         if deleted {
@@ -146,7 +147,7 @@ impl StreamMut<'_> {
         deleted
     }
 
-    /// Trims; says how many entries went.
+    /// Trims; returns the number of entries removed.
     pub fn trim(&mut self, trim: &Trim) -> u64 {
         let Trimmed { count, up_to, entries } = self.stream.plan_trim(trim);
         if count == 0 {
@@ -179,7 +180,7 @@ impl StreamMut<'_> {
         }
     }
 
-    /// Makes entries pending no longer, in any group.
+    /// Removes the pending state of entries in every group.
     pub fn remove_references(&mut self, ids: &[StreamId]) {
         let names: Vec<Box<[u8]>> =
             self.stream.groups().iter().map(|(name, _)| name.into()).collect();
@@ -190,20 +191,21 @@ impl StreamMut<'_> {
         }
     }
 
-    /// Sets the stream's own figures, as `XSETID` does. Makes a stream that was just made known.
+    /// Sets the stream's last ID and counters, as `XSETID` does. Also records the creation of a new
+    /// stream.
     pub fn set(&mut self, last_id: StreamId, added: u64, max_deleted: StreamId) {
         self.stream.set_ids(last_id, added, max_deleted);
         self.record(StreamChange::Set { last_id, added, max_deleted });
     }
 
-    /// Makes a group, or sets its position; true if it is new.
+    /// Creates a group, or sets its position; true if it is new.
     pub fn put_group(&mut self, group: &[u8], last_delivered: StreamId, read: Option<u64>) -> bool {
         let is_new = self.stream.groups_mut().put(group, last_delivered, read);
         self.record(StreamChange::Group { group, last_delivered, read, is_new });
         is_new
     }
 
-    /// Removes a group; false if there is none.
+    /// Removes a group; false if it does not exist.
     pub fn remove_group(&mut self, group: &[u8]) -> bool {
         let removed = self.stream.groups_mut().remove(group);
         if removed {
@@ -212,10 +214,11 @@ impl StreamMut<'_> {
         removed
     }
 
-    /// Finds or makes a consumer of a group that exists, and notes that it was seen; none if there
+    /// Finds or creates a consumer of an existing group, and updates its seen time; none if there
     /// is no such group.
     ///
-    /// Of one that exists no sink learns it: it is of no weight before it gets entries.
+    /// The update of an existing consumer is not recorded for sinks: it has no effect before it
+    /// gets entries.
     pub fn see_consumer(&mut self, group: &[u8], consumer: &[u8]) -> Option<ConsumerId> {
         let now = self.now_ms();
         let is_new = self.stream.groups().get(group)?.consumer_id(consumer).is_none();
@@ -229,7 +232,7 @@ impl StreamMut<'_> {
         Some(id)
     }
 
-    /// Notes that a consumer got entries.
+    /// Updates the active time of a consumer that got entries.
     pub fn mark_active(&mut self, group: &[u8], consumer: &[u8]) {
         let now = self.now_ms();
         let groups = self.stream.groups_mut();
@@ -238,7 +241,7 @@ impl StreamMut<'_> {
         self.tell(StreamChange::Consumer { group, consumer, seen_ms: now, active_ms });
     }
 
-    /// Removes a consumer; says how many entries it had pending, or none if there is no such
+    /// Removes a consumer; returns its number of pending entries, or none if there is no such
     /// consumer.
     pub fn remove_consumer(&mut self, group: &[u8], consumer: &[u8]) -> Option<usize> {
         let groups = self.stream.groups_mut();
@@ -247,14 +250,15 @@ impl StreamMut<'_> {
         Some(removed)
     }
 
-    /// Makes an entry pending with a consumer of the group (none: given back), or changes how it
-    /// is.
+    /// Makes an entry pending with a consumer of the group (none: given back), or updates its
+    /// state.
     pub fn put_pending(&mut self, group: &[u8], id: StreamId, pending: Pending) {
         self.handle.count_change();
         self.deliver(group, id, pending);
     }
 
-    /// The same as part of a delivery, which is one change however many entries it has.
+    /// Adds a pending entry as part of a delivery, which counts as one change however many entries
+    /// it has.
     pub fn deliver(&mut self, group: &[u8], id: StreamId, pending: Pending) {
         let groups = self.stream.groups_mut();
         let put = groups.change(group, |group| group.put_pending(id, pending));
@@ -270,7 +274,7 @@ impl StreamMut<'_> {
         self.tell(StreamChange::Pending { group, id, consumer, delivered_ms, count });
     }
 
-    /// Makes an entry no longer pending in a group; false if it was not.
+    /// Acknowledges an entry in a group; false if it was not pending.
     pub fn remove_pending(&mut self, group: &[u8], id: StreamId) -> bool {
         let groups = self.stream.groups_mut();
         let removed = groups.change(group, |group| group.remove_pending(id)).unwrap_or(false);
@@ -280,13 +284,13 @@ impl StreamMut<'_> {
         removed
     }
 
-    /// Keeps what a group has pending in the order of delivery from now on: [`Group::claimable`].
+    /// Orders the pending entries of a group by delivery time from now on: [`Group::claimable`].
     pub fn order_by_time(&mut self, group: &[u8]) {
         self.stream.groups_mut().change(group, Group::order_by_time);
     }
 
-    /// Forgets the IDs of producers that have been remembered for long enough. No sink need
-    /// learn of it: time passes everywhere.
+    /// Drops the expired IDs of producers. Sinks need not record it: replicas expire them
+    /// themselves.
     pub fn forget_producers(&mut self) {
         let now = self.now_ms().max(0) as u64;
         if self.stream.producers().is_some() {
@@ -294,8 +298,7 @@ impl StreamMut<'_> {
         }
     }
 
-    /// The entry that a producer gave this ID, if it is remembered; that it was sent again is
-    /// counted.
+    /// The entry to which a producer gave this ID, if it is retained; counts it as a duplicate.
     pub fn duplicate_of(&mut self, producer: &[u8], own_id: &[u8]) -> Option<StreamId> {
         self.stream.producers()?;
         self.forget_producers();
@@ -305,13 +308,13 @@ impl StreamMut<'_> {
         Some(entry)
     }
 
-    /// Remembers which ID a producer gave an entry.
+    /// Adds a producer's ID for an entry.
     pub fn remember_producer(&mut self, producer: &[u8], own_id: &[u8], id: StreamId) {
         self.stream.producers_mut().remember(producer, own_id, id);
         self.record(StreamChange::Produced { producer, own_id, id });
     }
 
-    /// Sets for how long, and how many IDs of each producer are remembered.
+    /// Sets the retention time, and the number of IDs retained per producer.
     pub fn configure_producers(&mut self, duration_s: u32, ids_max: u32) {
         self.stream.producers_mut().configure(duration_s, ids_max);
         self.record(StreamChange::Producers { duration_s, ids_max });

@@ -1,4 +1,4 @@
-//! Mutators of strings beyond setting them whole.
+//! Mutators of parts of strings, and of numbers.
 
 use crate::handle::Handle;
 use crate::state::effect::Effect;
@@ -9,7 +9,7 @@ use crate::structures::sizes::BLOB_MIN;
 use crate::structures::value::{StrRef, Value, parse_int};
 use bytes::BytesMut;
 
-/// Why a number could not be added.
+/// Reason why a number could not be added.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AddError {
     /// The key holds no string.
@@ -55,7 +55,7 @@ impl Handle {
         Ok(sum)
     }
 
-    /// Writes `bytes` at the end of a string (or makes one); returns the new length.
+    /// Appends `bytes` to a string, which is created if necessary; returns the new length.
     pub fn append(&mut self, db: u16, key: Key<'_>, bytes: &[u8]) -> Result<usize, WrongType> {
         match self.find_alive(db, key) {
             Some((_, entry)) => {
@@ -63,16 +63,15 @@ impl Handle {
                 self.write_range(db, key, offset, bytes)
             }
             None => {
-                // A first append makes the value that SET would make.
+                // A first append stores the same value as SET.
                 self.put(db, key, Value::from_text(bytes), None);
                 Ok(bytes.len())
             }
         }
     }
 
-    /// Lets a string be held as one that was written into (`OBJECT ENCODING` answers `raw`), as in
-    /// Redis after a command that was to change it and did not. Its bytes are what they were:
-    /// no effect is recorded.
+    /// Makes `OBJECT ENCODING` of a string `raw`, as in Redis after a command that could have
+    /// changed it and did not. Its bytes stay the same: no effect is recorded.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -86,7 +85,7 @@ impl Handle {
             self.replace_entry(db, key, at, entry, new);
             self.free_later(entry);
         } else {
-            // A borrow to change the bytes marks them.
+            // The mutable borrow marks the bytes as `raw`.
             let _ = entry.inline_mut();
         }
         Ok(())
@@ -140,9 +139,9 @@ impl Handle {
 }
 
 impl Handle {
-    /// Writes over bytes of a string that follow from its others (the cached count of a
-    /// HyperLogLog): no change, so no effect, and nothing that does not lie within the string. The
-    /// key's stripe is held.
+    /// Overwrites bytes of a string that are derived from its other bytes (the cached count of a
+    /// HyperLogLog): this is no change, so it has no effect. Ignored unless the bytes lie within
+    /// the string. The key's stripe is held.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -168,7 +167,7 @@ impl Handle {
     }
 }
 
-/// The value's bytes with `bytes` written over them from `offset` on.
+/// The value's bytes, overwritten with `bytes` from `offset` on.
 fn patched(value: StrRef<'_>, len: usize, offset: usize, bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(grown(len));
     text.extend_from_slice(value.bytes(&mut itoa::Buffer::new()));
@@ -177,8 +176,8 @@ fn patched(value: StrRef<'_>, len: usize, offset: usize, bytes: &[u8]) -> Vec<u8
     text
 }
 
-/// Writes into a blob: in place if nobody else refers to it, into a copy with room to grow if
-/// somebody does.
+/// Writes into a blob: in place if no one else has a reference to it, otherwise into a copy with
+/// room to grow.
 fn write_blob(entry: Entry, offset: usize, bytes: &[u8]) {
     let Some(blob) = entry.blob_mut() else { return };
     let end = offset + bytes.len();
@@ -200,8 +199,8 @@ fn write_blob(entry: Entry, offset: usize, bytes: &[u8]) {
     *blob = text.freeze();
 }
 
-/// Capacity for a string that is being appended to: double while small, a megabyte more when large,
-/// as Redis's.
+/// Capacity for a string being appended to: doubles while small, adds a megabyte when large, as in
+/// Redis.
 fn grown(len: usize) -> usize {
     const STEP_MAX: usize = 1 << 20;
     if len < BLOB_MIN { len } else { len + len.min(STEP_MAX) }

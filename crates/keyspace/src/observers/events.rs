@@ -1,12 +1,12 @@
-//! Events: what happened to a key, by the name under which it is published to those who listen for
-//! changes of keys (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>).
+//! Keyspace events: a name for each change of a key, published to subscribers
+//! (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>).
 //!
-//! An effect says what changed; an event says what for. Most names follow from the effect
-//! (`ListPush` at the head is `lpush`, whichever command did it), some from the command, which
-//! states its own with [`Handle::name_events`] before it changes anything, and a few are stated one
-//! by one with [`Handle::event`].
+//! An effect describes a change; an event names its cause. Most names follow from the effect
+//! (`ListPush` at the head is `lpush`, whichever command did it), some from the command, which sets
+//! its own with [`Handle::name_events`] before it changes anything, and a few are published one by
+//! one with [`Handle::event`].
 //!
-//! Events wait in the handle, in order, until the command that made them is through:
+//! Events are queued in the handle, in order, until their command has finished:
 //! [`Handle::take_events`].
 
 use crate::handle::Handle;
@@ -23,46 +23,47 @@ use crate::structures::list::End;
 use crate::structures::stream::StreamChange;
 use crate::structures::table::Position;
 
-/// Fields named by one event at most; those beyond are named by another of the same name.
+/// Maximum number of fields named by one event; further ones are named by another event of the same
+/// name.
 const FIELDS_MAX: usize = 1 << 16;
 
 impl Handle {
-    /// From now on, events of these classes (bits of [`class`]) are noted.
+    /// Sets the classes of events to record (bits of [`class`]).
     pub fn set_events(&mut self, wanted: u32) {
         self.observers.events.wanted.set(wanted);
     }
 
-    /// Whether any events are noted.
+    /// Whether any events are recorded.
     #[inline]
     pub fn notes_events(&self) -> bool {
         self.observers.events.wanted.get() != 0
     }
 
-    /// Whether events of this class are noted.
+    /// Whether events of this class are recorded.
     #[inline]
     pub fn wants_event(&self, class: u32) -> bool {
         self.observers.events.wanted.get() & class != 0
     }
 
-    /// Says how the command in hand names its events.
+    /// Sets the event names of the running command.
     pub fn name_events(&mut self, naming: Naming) {
         self.observers.events.naming.set(naming);
     }
 
-    /// Whether events wait to be published.
+    /// Whether events are queued for publication.
     #[inline]
     pub fn has_events(&self) -> bool {
         self.observers.events.pending.get()
     }
 
-    /// The events that wait, in order.
+    /// Takes the queued events, in order.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.flush_emptied();
         self.observers.events.pending.set(false);
         self.observers.events.queue.take()
     }
 
-    /// Notes an event, if anybody wants its class.
+    /// Records an event, if its class is wanted.
     #[inline]
     pub fn event(&self, class: u32, name: &'static str, db: u16, key: &[u8]) {
         if self.wants_event(class) {
@@ -70,15 +71,15 @@ impl Handle {
         }
     }
 
-    /// Tells now of the keys that the command has emptied so far.
+    /// Records the `del` events of the keys emptied so far.
     pub fn flush_emptied(&self) {
         for (db, key) in self.observers.events.emptied.take() {
             self.event(class::GENERIC, "del", db, &key);
         }
     }
 
-    /// Finds a key whose value is about to be replaced as a whole by one of type `new`, and notes
-    /// that, unless the command calls what it does by another name than `set`.
+    /// Finds a key about to be replaced as a whole by a value of type `new`, and records the
+    /// matching events, unless the command names its changes other than `set`.
     #[cold]
     pub(crate) fn find_overwritten(
         &mut self,
@@ -95,25 +96,25 @@ impl Handle {
         found
     }
 
-    /// Notes that a value was replaced by another that was made as a whole, unless the command says
-    /// so itself.
+    /// Records that a value built as a whole has replaced another, unless the command states its
+    /// events.
     pub(crate) fn note_replaced(&self, db: u16, key: Key<'_>, old: Type, new: Type) {
         if self.notes_events() && self.observers.events.naming.get() != Naming::Stated {
             self.overwritten(db, key, old, new);
         }
     }
 
-    /// Notes nothing until [`Handle::unmute_events`] is given what this returns.
+    /// Stops recording until [`Handle::unmute_events`] is called with the returned classes.
     pub(crate) fn mute_events(&self) -> u32 {
         self.observers.events.wanted.replace(0)
     }
 
-    /// Notes again what was noted before [`Handle::mute_events`].
+    /// Restores the classes of events recorded before [`Handle::mute_events`].
     pub(crate) fn unmute_events(&self, wanted: u32) {
         self.observers.events.wanted.set(wanted);
     }
 
-    /// Notes that a value of type `old` was replaced as a whole by one of type `new`.
+    /// Records that a value of type `old` was replaced as a whole by one of type `new`.
     pub fn overwritten(&self, db: u16, key: Key<'_>, old: Type, new: Type) {
         self.event(class::OVERWRITTEN, "overwritten", db, key.bytes);
         if old != new {
@@ -128,7 +129,7 @@ impl Handle {
         self.observers.events.pending.set(true);
     }
 
-    /// Notes an event about a field; neighbours of one name are one event.
+    /// Records an event about a field; consecutive ones of the same name are merged.
     fn note_field(&self, name: &'static str, db: u16, key: &[u8], field: &[u8]) {
         if !self.wants_event(class::HASH) {
             return;
@@ -152,12 +153,12 @@ impl Handle {
         self.observers.events.pending.set(true);
     }
 
-    /// Notes an event about several fields of a hash.
+    /// Records an event about several fields of a hash.
     pub fn event_of_fields(&self, name: &'static str, db: u16, key: Key<'_>, fields: &[&[u8]]) {
         fields.iter().for_each(|field| self.note_field(name, db, key.bytes, field));
     }
 
-    /// Notes an event about an element; neighbours of one name are one event.
+    /// Records an event about an element; consecutive ones of the same name are merged.
     fn note_element(&self, class: u32, name: &'static str, db: u16, key: &[u8]) {
         let goes_on = self
             .observers
@@ -171,7 +172,7 @@ impl Handle {
         }
     }
 
-    /// Notes the event that an effect is.
+    /// Records the event of an effect.
     #[cold]
     pub(crate) fn note_effect(&self, db: u16, effect: &Effect<'_>) {
         let Some(key) = effect.key() else { return };
@@ -192,9 +193,9 @@ impl Handle {
         let list = |name| self.note_element(class::LIST, name, db, key);
         match *effect {
             Effect::Put { .. } => self.event(class_of(name("set")), name("set"), db, key),
-            // Commands that copy and rename state their events.
+            // Commands that copy and rename publish their own events.
             Effect::CopyFrom { .. } => {}
-            // An empty stream, before its first entry or group.
+            // A new empty stream, before its first entry or group.
             Effect::Store { .. } if naming == Naming::ByEffect => {}
             Effect::Store { value, .. } => {
                 let name = name("store");
@@ -272,12 +273,12 @@ impl Handle {
     }
 }
 
-/// The class of what sets a whole string.
+/// The event class of an event that sets a whole string.
 fn class_of(name: &str) -> u32 {
     if name == "restore" { class::GENERIC } else { class::STRING }
 }
 
-/// The event that the removal of a field is.
+/// The event of a field's removal.
 fn name_of_field_removal(why: Removal, naming: Naming) -> &'static str {
     match naming {
         Naming::As(name @ ("hdel" | "hexpired")) => name,
@@ -286,7 +287,7 @@ fn name_of_field_removal(why: Removal, naming: Naming) -> &'static str {
     }
 }
 
-/// The class of the event by which a whole value is stored.
+/// The event class of an event that stores a whole value.
 fn class_of_store(name: &str, kind: Type) -> u32 {
     match name {
         "restore" => class::GENERIC,
@@ -308,7 +309,7 @@ fn class_of_type(of: Type) -> u32 {
     }
 }
 
-/// The name of a change of a stream; none for what nobody is told of.
+/// Event name of a change of a stream; none for changes without an event.
 fn name_of(change: StreamChange<'_>, naming: Naming) -> Option<&'static str> {
     Some(match change {
         StreamChange::Add { .. } => "xadd",
@@ -332,7 +333,7 @@ mod tests {
     use crate::mutators::hashes::FieldExpiry;
     use crate::{Keyspace, Options, Value};
 
-    /// The names of the events that a change makes, all classes wanted.
+    /// Names of the events of a change, with all classes wanted.
     fn names(change: impl FnOnce(&mut Handle)) -> Vec<String> {
         let mut handle = Keyspace::new(&Options::default()).attach();
         handle.set_events(u32::MAX);

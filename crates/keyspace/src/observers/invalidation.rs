@@ -1,4 +1,4 @@
-//! Collects the invalidations of client-side caching that a thread's changes cause, until its host
+//! Collects the invalidations of client-side caching caused by a thread's changes, until its host
 //! takes them.
 
 use crate::handle::Handle;
@@ -10,14 +10,14 @@ use crate::structures::key_hash::Key;
 use std::sync::Arc;
 
 impl Handle {
-    /// Whether invalidations wait.
+    /// Whether invalidations are pending.
     #[inline]
     pub fn has_invalidations(&self) -> bool {
         self.observers.invalidations.any
     }
 
-    /// Hands out the invalidations if they are keys with their readers and nothing else: whether
-    /// they were.
+    /// Passes the invalidations on if they consist only of keys with their readers; returns whether
+    /// they do.
     #[inline]
     pub fn drain_changed_keys(&mut self, each: impl FnMut(&[u8], Readers, bool)) -> bool {
         let invalidations = &mut self.observers.invalidations;
@@ -31,7 +31,7 @@ impl Handle {
         only_keys
     }
 
-    /// Takes the invalidations that wait.
+    /// Takes the pending invalidations.
     pub fn take_invalidations(&mut self) -> BatchInvalidations {
         let remembered = self.observers.invalidations.remembered;
         std::mem::replace(
@@ -40,7 +40,7 @@ impl Handle {
         )
     }
 
-    /// Takes back invalidations that were sent, to use their memory again.
+    /// Takes back sent invalidations, to reuse their memory.
     pub fn recycle_invalidations(&mut self, mut invalidations: BatchInvalidations) {
         if !self.observers.invalidations.any {
             invalidations.clear();
@@ -52,7 +52,7 @@ impl Handle {
         }
     }
 
-    /// A key has changed: notes it for those who listen to its prefix.
+    /// Records a changed key for the clients that track its prefix (`BCAST`).
     #[cold]
     pub(crate) fn broadcast(&mut self, db: u16, key: Key<'_>, by_client: bool) {
         self.observers.prefixes.refresh(&self.ks.prefixes);

@@ -1,5 +1,5 @@
-//! Who learns of a change: the sinks of effects, watched keys, blocked clients, client-side
-//! caching, keyspace events.
+//! Observers of changes: the sinks of effects, watched keys, blocked clients, client-side caching,
+//! keyspace events.
 
 pub(crate) mod events;
 pub(crate) mod invalidation;

@@ -1,20 +1,21 @@
-//! What becomes of an effect: which observers there are, and what each is given.
+//! Dispatches each effect to its observers: `WATCH`, client tracking, blocked clients, keyspace
+//! events, sinks.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
 use crate::structures::key_hash::Key;
 
 impl Handle {
-    /// Counts an effect and tells its consumers.
+    /// Counts an effect and notifies its observers.
     #[inline]
     pub(crate) fn record(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         self.counters.changes.add(1);
         self.tell(db, key, effect);
     }
 
-    /// Tells the consumers of an effect that is part of another and not counted by itself. With
-    /// none this is three predictable branches, of which the first asks for interest in the
-    /// stripe and in all keys at once.
+    /// Notifies the observers of an effect that is part of another and not counted by itself. With
+    /// none this is three predictable branches, of which the first tests the stripe and the
+    /// prefixes at once.
     #[inline]
     pub(crate) fn tell(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         if self.has_observers(key) {
@@ -28,34 +29,34 @@ impl Handle {
         }
     }
 
-    /// Whether somebody watches, waits for or tracks keys of the stripe, or listens to any key: two
-    /// cache lines, of which one is the stripe's and the other never changes.
+    /// Whether the stripe has watched keys, blocked clients or tracked keys, or any client tracks
+    /// prefixes: two cache lines, of which one is the stripe's and the other never changes.
     #[inline]
     fn has_observers(&self, key: Key<'_>) -> bool {
         self.tracks_in(key.hash.stripe()) | self.has_other_observers(key)
     }
 
-    /// The same without those who track.
+    /// Like `has_observers`, without client tracking by key.
     #[inline]
     fn has_other_observers(&self, key: Key<'_>) -> bool {
         self.stripe(key.hash).interest.is_some() | self.ks.prefixes.any()
     }
 
-    /// Whether somebody may learn of effects of this key: else none need be made.
+    /// Whether anything observes effects of this key; otherwise the caller need not build them.
     #[inline]
     pub(crate) fn is_observed(&self, key: Key<'_>) -> bool {
         self.has_observers(key) || self.notes_events() || self.observers.sink.is_some()
     }
 
-    /// The same without those who track.
+    /// Like [`Handle::is_observed`], without client tracking by key.
     #[inline]
     pub(crate) fn is_observed_by_others(&self, key: Key<'_>) -> bool {
         self.has_other_observers(key) || self.notes_events() || self.observers.sink.is_some()
     }
 
-    /// Counts a key as modified for `WATCH` and client-side caching though it is what it was, as
-    /// Redis does where a command has written what was there already (`signalModifiedKey`).
-    /// Nothing is logged. The key's stripe is held.
+    /// Signals a key as modified to `WATCH` and client-side caching although its value is
+    /// unchanged, as Redis does if a command writes an equal value (`signalModifiedKey`). Nothing
+    /// is logged. The key's stripe is held.
     pub fn signal_modified(&mut self, db: u16, key: Key<'_>) {
         if self.has_observers(key) {
             self.invalidate(db, key, true);
@@ -65,7 +66,7 @@ impl Handle {
         }
     }
 
-    /// Notes that clients are to drop a key that they cache.
+    /// Records that clients must drop a cached key.
     fn invalidate(&mut self, db: u16, key: Key<'_>, by_client: bool) {
         if self.ks.prefixes.any() {
             self.broadcast(db, key, by_client);
@@ -87,7 +88,7 @@ impl Handle {
         if !interest.watched.is_empty() && effect.modifies_value() {
             interest.watched.touch(db, key.bytes);
         }
-        // Nobody waits for another time to live.
+        // No blocked client waits for a change of the expiry.
         if !matches!(effect, Effect::Expire { .. }) {
             self.make_ready(db, key);
         }

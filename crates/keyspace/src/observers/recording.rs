@@ -1,4 +1,4 @@
-//! What a thread's sink learns of its changes, and when they are committed.
+//! Records a thread's changes in its sinks and commits them.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, EffectHead, EffectSink, Published};
@@ -17,7 +17,7 @@ impl EffectSink for FanOut {
     }
 
     fn message(&mut self, message: &Published<'_>) -> bool {
-        // Each is told, whatever the others make of it.
+        // Every sink gets the message, even if an earlier one has taken it.
         self.0.iter_mut().fold(false, |is_taken, sink| sink.message(message) | is_taken)
     }
 
@@ -38,14 +38,14 @@ impl EffectSink for FanOut {
 }
 
 impl Handle {
-    /// Consumer of every effect that this thread makes from now on.
+    /// Sets the consumer of every effect of this thread from now on.
     pub fn set_sink(&mut self, sink: Option<Box<dyn EffectSink>>) {
         self.observers.sink = sink;
     }
 
-    /// Gives every thread a sink from `source` beside those of other sources, in place of the
-    /// source that had the same name, or takes that away; from this moment on, for the whole
-    /// keyspace is held ([`Handle::lock_all`]). What was committed before has been handed over.
+    /// Adds or replaces the sink source of this name, or removes it; each thread gets a sink of its
+    /// own from it. Takes effect at once for all threads, because the whole keyspace is held
+    /// ([`Handle::lock_all`]). Changes committed before have been handed over.
     pub fn set_sinks(&mut self, name: &'static str, source: Option<Arc<dyn SinkSource>>) {
         debug_assert!(self.holds_everything());
         self.ks.sinks.set(name, source);
@@ -63,33 +63,33 @@ impl Handle {
         };
     }
 
-    /// The latest epoch that this thread has committed something to since the last call or, with a
-    /// strict sink, has held a stripe of that was written in it: what it answers may be known
-    /// once that epoch is durable. 0 if there was none.
+    /// The latest epoch since the last call in which this thread committed something or, with a
+    /// strict sink, in which a stripe held by it was written. Replies may be sent once that epoch
+    /// is durable. 0 if there was none.
     #[inline]
     pub fn take_need(&mut self) -> u64 {
         std::mem::take(&mut self.observers.need)
     }
 
-    /// What this thread answers may be known once this epoch is durable.
+    /// Delays this thread's replies until this epoch is durable.
     pub fn note_need(&mut self, epoch: u64) {
         self.observers.need = self.observers.need.max(epoch);
     }
 
-    /// Whether readers wait for what they have seen to be durable.
+    /// Whether readers, too, wait until the changes that they have seen are durable.
     #[inline]
     pub fn is_strict(&self) -> bool {
         self.observers.is_strict
     }
 
-    /// Hands over what was committed, before something that takes long.
+    /// Hands committed changes over, before an operation that takes long.
     pub fn hand_over(&mut self) {
         if let Some(sink) = &mut self.observers.sink {
             sink.hand_over();
         }
     }
 
-    /// Tells the sink of an effect.
+    /// Passes an effect to the sink.
     #[inline(never)]
     pub(crate) fn record_in_sinks(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         self.begin_commit();
@@ -102,16 +102,16 @@ impl Handle {
         }
     }
 
-    /// To be called before an effect of `to` is recorded that stands above all earlier ones of the
-    /// stripe of `from`, too: both count from the higher of their orders (Lamport, "Time, clocks,
-    /// and the ordering of events in a distributed system", 1978). Both stripes are held.
+    /// Called before recording an effect of `to` that must be ordered after all earlier ones of the
+    /// stripe of `from`, too: both continue from the higher of their orders (Lamport, "Time,
+    /// clocks, and the ordering of events in a distributed system", 1978). Both stripes are held.
     pub(crate) fn level_orders(&mut self, to: Key<'_>, from: Key<'_>) {
         let order = self.stripe(to.hash).order.max(self.stripe(from.hash).order);
         self.stripe(to.hash).order = order;
         self.stripe(from.hash).order = order;
     }
 
-    /// Tells the sink of an effect of a whole database. Everything is held.
+    /// Passes an effect of a whole database to the sink. Everything is held.
     pub(crate) fn record_database(&mut self, db: u16, effect: &Effect<'_>) {
         if self.observers.sink.is_some() {
             self.begin_commit();
@@ -125,15 +125,15 @@ impl Handle {
         }
     }
 
-    /// Whether effects go anywhere.
+    /// Whether effects are recorded.
     #[inline]
     pub fn has_sink(&self) -> bool {
         self.observers.sink.is_some()
     }
 
-    /// Records that these are all libraries of functions from now on; `number` grows with each of
-    /// their changes. Committed with what else was done under the locks that are held, or at once
-    /// if there are none. The thread is in a batch.
+    /// Records the complete set of function libraries; `number` grows with each of their changes.
+    /// Committed together with the other changes under the held locks, or at once if there are
+    /// none. The thread is in a batch.
     pub fn record_functions(&mut self, number: u64, sources: &[&[u8]]) {
         self.see_sinks();
         if self.observers.sink.is_none() {
@@ -149,9 +149,9 @@ impl Handle {
         }
     }
 
-    /// Records a message to subscribers. It is committed with what else was done under the locks
-    /// that are held, or at once if there are none: no reader waits for it to be durable. The
-    /// thread is in a batch.
+    /// Records a message to subscribers. It is committed together with the other changes under the
+    /// held locks, or at once if there are none: no reader waits for it to be durable. The thread
+    /// is in a batch.
     pub fn record_message(&mut self, message: &Published<'_>) {
         self.see_sinks();
         let holds_any = self.holds_any();
@@ -166,8 +166,8 @@ impl Handle {
         }
     }
 
-    /// Lets the sink commit when the locks that are held are let go of, though nothing may have
-    /// changed: it has something of its own that belongs there.
+    /// Makes the sink commit when the locks are released, even if nothing changes: it has data of
+    /// its own to commit.
     pub fn commit_at_unlock(&mut self) {
         debug_assert!(self.holds_any());
         self.see_sinks();
@@ -184,7 +184,7 @@ impl Handle {
         }
     }
 
-    /// Commits what the sink has learned of; called before the locks are let go of.
+    /// Commits the recorded changes; called before the locks are released.
     #[inline(never)]
     pub(crate) fn commit(&mut self) {
         let Uncommitted { any, alone, epoch: began } = self.observers.uncommitted;
@@ -201,7 +201,7 @@ impl Handle {
         }
     }
 
-    /// The latest epoch that something held was written in.
+    /// The latest epoch in which a held stripe was written.
     fn seen_epoch(&self) -> u64 {
         match self.locks.held() {
             HeldStripes::Nothing => 0,
@@ -215,7 +215,7 @@ impl Handle {
         }
     }
 
-    /// Whoever holds these stripes next finds the epoch that they were written in.
+    /// Stores the epoch of the write in the held stripes, for their next holders.
     #[cold]
     fn raise_order(&mut self, order: Order) {
         let raise = |stripe: u32| {
@@ -239,7 +239,7 @@ mod tests {
     use crate::{Keyspace, Options};
     use std::sync::Mutex;
 
-    /// What became of effects: their orders, then `commit` with the epoch.
+    /// Calls of the sink: the order of each effect, and the epoch of each commit.
     #[derive(Debug, Eq, PartialEq)]
     enum Heard {
         Effect(u64),

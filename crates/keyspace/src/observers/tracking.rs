@@ -1,5 +1,5 @@
-//! Who has read which keys, for clients that cache what they read: a side table of each stripe,
-//! guarded by its lock.
+//! Client-side caching: a table of tracked keys and their readers for each stripe, guarded by its
+//! lock.
 //!
 //! ```text
 //!  a command reads ── Handle::remember_reader ── key: its readers, under the read's lock
@@ -8,17 +8,17 @@
 //!                       ── the host sends messages
 //! ```
 //!
-//! * A read is remembered under the lock under which it was made. So whoever changes the key
-//!   afterwards finds the reader, and no change can be missed.
-//! * A key is told of once; a reader that reads it again is remembered again.
-//! * A stripe's own cache line says whether it has tracked keys; where none are, a change pays
-//!   nothing. In database 0 a slot's mark says whether its key is tracked: a change of one that is
-//!   not pays for a look at it.
+//! * A read is remembered under the lock under which it was made. So any later change of the key
+//!   finds the reader, and no change can be missed.
+//! * A key is invalidated once; a reader that reads it again is remembered again.
+//! * A stripe's own cache line tells whether it has tracked keys; if there are none, a change costs
+//!   nothing. In database 0 a slot's mark tells whether its key is tracked: a change of another key
+//!   costs a test of the mark.
 //! * Keys are remembered by name, whatever their database, as clients cache them by name.
-//! * Nobody looks for a reader that is gone. It stays in the table, silent, until its keys change
+//! * A removed reader is not searched for. It stays in the table, silent, until its keys change
 //!   or are forgotten, or until a list of readers would have to grow for it.
 //!
-//! What a reader is, only its owner knows.
+//! Readers are opaque to the keyspace.
 
 use crate::handle::Handle;
 use crate::state::tracking::tracked::Growth;
@@ -30,15 +30,14 @@ use crate::structures::table::Position;
 use petrel_heap::prefetch;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Reads that a thread remembers before it looks again whether the table is full, at most.
+/// Maximum number of reads that a thread records before it checks the size of the table again.
 const UNCHECKED_MAX: u64 = 64;
 
-/// Keys that one call forgets before it leaves the others for later, give or take those of a
-/// stripe.
+/// Maximum number of keys removed by one call, exceeded by at most the keys of a stripe.
 const FORGET_MAX: u64 = 1024;
 
 impl Handle {
-    /// Notes that somebody has read a key. The key's stripe is held, or nothing is.
+    /// Records a reader of a key. The thread holds the key's stripe, or nothing.
     pub fn remember_reader(&mut self, key: Key<'_>, reader: &Reader) {
         let held = self.holds(key.hash);
         if !held {
@@ -68,7 +67,7 @@ impl Handle {
         }
     }
 
-    /// What there is in a stripe's table, which is held, may have changed.
+    /// Updates a stripe's flags after a change of its table. The stripe is held.
     #[inline]
     fn note_tracked(&self, stripe: u32, bits: u8) {
         let tracked = &self.ks.stripes[stripe as usize].tracked;
@@ -106,8 +105,7 @@ impl Handle {
         self.ks.tracking.tables.any()
     }
 
-    /// Asks for the cache line of the side table of the stripe of `hash`, if there may be something
-    /// in it.
+    /// Prefetches the side table of the stripe of `hash`, unless it is certainly empty.
     #[inline]
     pub(crate) fn prefetch_side_table(&self, hash: KeyHash) {
         if self.tracks()
@@ -117,7 +115,7 @@ impl Handle {
         }
     }
 
-    /// Asks for the cache lines that say who has read a key. The thread is inside: as
+    /// Prefetches the cache lines of a key's readers. The thread is inside, as for
     /// [`crate::Peeker::prefetch_readers`].
     #[inline]
     pub(crate) fn prefetch_readers(&self, hash: KeyHash) {
@@ -129,16 +127,15 @@ impl Handle {
         }
     }
 
-    /// The side table of a stripe in which the key at `at` is tracked by its entry's name, if it
-    /// is.
+    /// The side table of the key's stripe, if it tracks the key at `at` by its entry's name.
     #[allow(clippy::mut_from_ref)]
     fn tracked_by_entry(&self, db: u16, stripe: u32, at: Position) -> Option<&mut Tracked> {
         let is_tracked = db == 0 && self.stripe_at(stripe).first_mut().is_marked(at);
-        // The caller lets go of the table before another asks.
+        // The caller drops the table before it gets another reference.
         if is_tracked { self.locks.side_table(&self.ks.tracking.tables, stripe) } else { None }
     }
 
-    /// The entry of the key at `at` is in another block now.
+    /// The entry of the key at `at` was moved to another block.
     #[inline]
     pub(crate) fn note_moved(&self, db: u16, hash: KeyHash, at: Position, moved: (Entry, Entry)) {
         if self.tracks_in(hash.stripe()) {
@@ -153,7 +150,7 @@ impl Handle {
         }
     }
 
-    /// The entry of the key at `at` leaves its table, and is still as it was.
+    /// Called before the entry of the key at `at` is removed: its tracked name moves to a record.
     #[inline]
     pub(crate) fn note_leaving(&self, db: u16, hash: KeyHash, at: Position, entry: Entry) {
         if self.tracks_in(hash.stripe()) {
@@ -169,13 +166,13 @@ impl Handle {
         }
     }
 
-    /// A key has changed: takes its readers out of the table, to be told.
+    /// Takes the readers of a changed key out of the table, to be notified.
     pub(crate) fn take_readers(&mut self, key: Key<'_>, by_client: bool) {
         let table = self.stripe_at(key.hash.stripe()).first_mut();
         self.take_readers_at(key, table.find(key.hash, key.bytes), by_client);
     }
 
-    /// The same where it is known where the key's entry in database 0 is, if there is one.
+    /// Like [`Handle::take_readers`], with the position of the key's entry in database 0, if any.
     pub(crate) fn take_readers_at(
         &mut self,
         key: Key<'_>,
@@ -205,10 +202,10 @@ impl Handle {
         }
     }
 
-    /// Forgets keys while there are more of them than the limit allows, as far as it goes in a
-    /// moment; their readers are to be told, since they will not hear of a change. The thread
-    /// is in a batch and holds nothing. Counts the keys only now and then: each thread may
-    /// exceed its share of the limit by a thousandth.
+    /// Removes keys beyond the limit of the table, a bounded number per call. Their readers are
+    /// notified, because later changes will not be. The thread is in a batch and holds nothing.
+    /// Counts the keys only now and then: each thread may exceed its share of the limit by a
+    /// thousandth.
     pub fn forget_readers(&mut self) {
         let limit = &self.ks.tracking;
         let max = limit.keys_max.load(Relaxed) as u64;
@@ -216,8 +213,7 @@ impl Handle {
         if max == 0 || !is_due && !limit.suspect.load(Relaxed) {
             return;
         }
-        // Whoever is not the one that forgets looks again later. What the last one forgot is
-        // counted by now.
+        // Another thread is removing keys: check again later, when its removals are counted.
         if limit.forgetting.swap(true, Acquire) {
             return;
         }
@@ -225,7 +221,7 @@ impl Handle {
         self.ks.tracking.forgetting.store(false, Release);
     }
 
-    /// Forgets what there is beyond so many keys. No other thread does so meanwhile.
+    /// Removes the keys beyond `max`. Only one thread does so at a time.
     fn forget_excess(&mut self, max: u64) {
         let limit = &self.ks.tracking;
         self.observers.invalidations.remembered = 0;
@@ -246,11 +242,11 @@ impl Handle {
         }
     }
 
-    /// Forgets up to so many keys of a stripe, which is held; says how many.
+    /// Removes up to `keys` keys of a stripe, which is held; returns their number.
     fn forget_in(&mut self, stripe: u32, keys: u64) -> u64 {
         let tables = &self.ks.tracking.tables;
         let Some(tracked) = self.locks.side_table(tables, stripe) else { return 0 };
-        // A place that has nothing to do with where keys were forgotten before.
+        // A position independent of earlier removals.
         let from = self.ks.tracking.forget_at.load(Relaxed).wrapping_mul(0x9E37_79B9) >> 16;
         let names = tracked.some_names(keys as usize, from);
         for name in &names {
@@ -260,7 +256,7 @@ impl Handle {
         names.len() as u64
     }
 
-    /// Takes a stripe's whole table out, for a flush: the readers of every key are told at once.
+    /// Takes a stripe's whole table for a flush, which notifies the readers of all keys at once.
     pub(crate) fn take_tracked(&mut self, stripe: u32) -> Option<Tracked> {
         let tracked = self.locks.side_table(&self.ks.tracking.tables, stripe)?;
         if tracked.is_empty() {
@@ -270,7 +266,8 @@ impl Handle {
         Some(std::mem::take(tracked))
     }
 
-    /// Counts all keys out of the table, which has been emptied. The keyspace is held exclusively.
+    /// Resets the counts of tracked keys after the table was emptied. The keyspace is held
+    /// exclusively.
     pub(crate) fn forget_tracked_counts(&self) {
         for thread in self.ks.threads() {
             thread.used.add(-thread.tracked_bytes.get());
@@ -368,8 +365,8 @@ mod tests {
         handle.exit();
     }
 
-    /// Every entry that says the name of a tracked key is in database 0, and marked: as many do as
-    /// are returned.
+    /// Every entry that holds the name of a tracked key is in database 0 and marked: their number
+    /// is returned.
     fn check_names(handle: &mut Handle) -> usize {
         let mut count = 0;
         for stripe in 0..handle.ks.stripes.len() as u32 {
@@ -510,8 +507,8 @@ mod tests {
                 handle.retire(moved.unwrap());
             }
         }
-        // A row of buckets grows beyond the limit until a key comes whose search would go that far;
-        // without one, to all 210.
+        // A row of full buckets grows beyond the limit until a key is added that would probe that
+        // far; without such a key, to all 210.
         assert!((2..=70).contains(&longest), "{longest}");
         assert_eq!(handle.keyspace().stats().tracked_keys, 1_000);
         handle.exit();

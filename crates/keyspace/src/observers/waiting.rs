@@ -1,4 +1,4 @@
-//! Clients that are blocked until a key changes: joining and leaving its queue, and being tried.
+//! Clients blocked until a key changes: adding and removing waiters, and trying them.
 
 use crate::handle::Handle;
 use crate::state::waiting::{Awaited, Queue, ReadyKey, Waiter};
@@ -7,13 +7,13 @@ use crate::structures::view::View;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Handle {
-    /// A place in the order of all who wait. Taken under the locks of the keys that are waited for,
-    /// it is the order of each key.
+    /// Takes a place in the queue of blocked clients. It is taken under the locks of the awaited
+    /// keys, so that each key serves its clients in this order.
     pub fn arrive(&self) -> u64 {
         self.ks.waits.arrivals.fetch_add(1, Relaxed) + 1
     }
 
-    /// Begins to wait for a key, whose stripe is held; ended by [`Handle::leave`].
+    /// Adds a waiter to a key; [`Handle::leave`] removes it. The key's stripe is held.
     pub fn wait_for(
         &mut self,
         db: u16,
@@ -26,7 +26,7 @@ impl Handle {
         interest.waiting.add(db, key.bytes, awaited, arrival, waiter, &self.ks.waits);
     }
 
-    /// Ends a wait; the key's stripe is held. Does nothing if it has ended already.
+    /// Ends a wait; the key's stripe is held. Does nothing if the wait has ended already.
     pub fn leave(&mut self, db: u16, key: Key<'_>, arrival: u64) {
         let slot = &mut self.stripe(key.hash).interest;
         let Some(interest) = slot else { return };
@@ -36,7 +36,7 @@ impl Handle {
         }
     }
 
-    /// Whether this thread has made keys ready whose waiters it has not tried yet.
+    /// Whether this thread has made keys ready that still have untried waiters.
     #[inline]
     pub fn has_ready(&self) -> bool {
         !self.observers.ready.is_empty()
@@ -47,7 +47,7 @@ impl Handle {
         self.observers.ready.pop_front()
     }
 
-    /// Gives a key back that [`Handle::next_ready`] gave, to be the next again.
+    /// Returns a key from [`Handle::next_ready`], which will be the next again.
     pub fn serve_later(&mut self, key: ReadyKey) {
         self.observers.ready.push_front(key);
     }
@@ -60,7 +60,7 @@ impl Handle {
         }
     }
 
-    /// Whether a stripe that is held has a ready key, whoever made it so.
+    /// Whether a stripe that is held has a ready key, made ready by any thread.
     #[inline]
     pub fn holds_ready(&self) -> bool {
         if self.holds_everything() && self.nothing_ready() {
@@ -87,10 +87,10 @@ impl Handle {
         self.ks.waits.ready.load(Relaxed) == 0
     }
 
-    /// The next who is to be tried for a ready key, whose stripe is held, with its arrival. None
-    /// ends the round: the key is ready no longer. One that has expired is not there for a waiter,
-    /// and stays: it is no part of the change that made it ready, so that the next read, write or
-    /// round of expiry removes it.
+    /// The next waiter to try for a ready key, with its arrival; none ends the round, and the key
+    /// is no longer ready. The key's stripe is held. An expired key counts as absent but is not
+    /// removed here, because that is not part of the change that made it ready: the next read,
+    /// write or expiry cycle removes it.
     pub fn next_waiter(&mut self, db: u16, key: Key<'_>) -> Option<(u64, Waiter)> {
         self.stripe(key.hash).interest.as_ref()?;
         let found = self.find(db, key).filter(|&(_, entry)| !self.is_expired(entry));
@@ -105,13 +105,12 @@ impl Handle {
         next
     }
 
-    /// Says that a waiter is about to be tried: until [`Handle::end_try`], changes of the key make
-    /// nothing ready.
+    /// Begins trying a waiter: until [`Handle::end_try`], changes of the key make nothing ready.
     pub fn begin_try(&mut self, db: u16, key: Key<'_>) {
         self.with_queue(db, key, |queue| queue.busy = true);
     }
 
-    /// The waiter of this arrival has been tried; it need not be there any more.
+    /// Ends trying the waiter of this arrival, which may have been removed meanwhile.
     pub fn end_try(&mut self, db: u16, key: Key<'_>, arrival: u64) {
         self.with_queue(db, key, |queue| {
             queue.busy = false;

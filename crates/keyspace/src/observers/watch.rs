@@ -1,11 +1,10 @@
-//! What `WATCH` needs: versions of the watched keys.
+//! `WATCH`: versions of the watched keys.
 
 use crate::handle::Handle;
 use crate::structures::key_hash::Key;
 use std::hash::{Hash, Hasher};
 
-/// A watched key as it was when the watch began; two of the same key of the same database are
-/// equal.
+/// State of a watched key when the watch began; two of the same key of the same database are equal.
 #[derive(Clone, Debug)]
 pub struct WatchedKey {
     db: u16,
@@ -42,10 +41,10 @@ impl Hash for WatchedKey {
 }
 
 impl Handle {
-    /// Begins to watch a key, whose stripe is held. Every watch is to be ended by
+    /// Begins to watch a key. Its stripe is held. The caller ends every watch with
     /// [`Handle::unwatch`].
     pub fn watch(&mut self, db: u16, key: Key<'_>) -> WatchedKey {
-        // Should its time have passed, it goes now: later, its removal would look like a change.
+        // An expired key is removed now: its later removal would look like a change.
         let existed = self.find_alive(db, key).is_some();
         let interest = self.stripe(key.hash).interest.get_or_insert_default();
         let version = interest.watched.add(db, key.bytes);
@@ -63,7 +62,7 @@ impl Handle {
         }
     }
 
-    /// True if the key is as it was when the watch began; its stripe is held.
+    /// True if the key is unchanged since the watch began; its stripe is held.
     pub fn unchanged(&mut self, watched: &WatchedKey) -> bool {
         let key = self.key(&watched.key);
         let version = self

@@ -1,4 +1,4 @@
-//! Databases that were flushed, to be freed.
+//! Tables of flushed databases, to be freed.
 
 use crate::state::keyspace::Keyspace;
 use crate::state::tracking::Tracked;
@@ -7,30 +7,30 @@ use crate::structures::entry::EntryTable;
 use petrel_heap::Cache;
 use std::sync::Arc;
 
-/// Tables that were taken out of the keyspace, with everything in them. Freeing them takes time in
-/// proportion to their keys, and needs no lock: it is for the thread that can afford it.
+/// Tables taken out of the keyspace, with their entries. Freeing them takes time proportional to
+/// their keys, and needs no lock: a background thread can do it.
 #[must_use = "dropping frees every entry on the spot"]
 pub struct Cleared {
     pub(crate) tables: Vec<EntryTable>,
-    /// Who has read which keys, if anybody.
+    /// Tracking tables of the removed keys.
     pub(crate) tracked: Vec<Tracked>,
     pub(crate) cache: Cache,
 }
 
 impl Cleared {
-    /// Frees everything, and gives way to threads that are at work.
+    /// Frees everything, yielding to active threads.
     pub fn free_gently(mut self, keyspace: &Arc<Keyspace>) {
         self.cache.breathe_with(keyspace.breather());
     }
 
-    /// Keys that were removed.
+    /// Number of keys removed.
     pub fn keys(&self) -> usize {
         self.tables.iter().map(EntryTable::len).sum()
     }
 }
 
 impl Cleared {
-    /// Shows the entries of one table and frees it.
+    /// Passes the entries of one table to `each` and frees the table.
     pub(crate) fn drain_one(&mut self, each: &mut dyn FnMut(Entry)) {
         let Some(mut table) = self.tables.pop() else { return };
         let array = table.drain(|entry| {

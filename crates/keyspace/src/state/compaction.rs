@@ -1,11 +1,11 @@
-//! The compaction that is under way, as all threads share it (`upkeep/compact.rs`).
+//! State of the running compaction, shared by all threads (`upkeep/compact.rs`).
 
 use petrel_heap::Evacuation;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What all threads share of the compaction.
+/// State of the compaction, shared by all threads.
 #[derive(Default)]
 pub(crate) struct Compaction {
     pub(crate) state: Mutex<CompactionState>,
@@ -15,29 +15,29 @@ pub(crate) struct Compaction {
 /// Counters of compaction, since the last reset.
 #[derive(Default)]
 pub(crate) struct CompactionCounts {
-    /// Blocks that were moved: entries, and those inside large collections.
+    /// Blocks moved: entries, and those inside large collections.
     pub(crate) moved: AtomicU64,
     /// Keys with moved entries.
     pub(crate) keys: AtomicU64,
-    /// Microseconds of the rounds that have ended.
+    /// Microseconds of the finished rounds.
     pub(crate) micros: AtomicU64,
 }
 
-/// Figures of compaction.
+/// Statistics of compaction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CompactionStats {
-    /// Blocks that were moved: entries, and those inside large collections.
+    /// Blocks moved: entries, and those inside large collections.
     pub moved: u64,
     /// Keys with moved entries.
     pub keys: u64,
-    /// Time of all rounds that have ended.
+    /// Time of all finished rounds.
     pub time: Duration,
-    /// Time of the round that is under way, if one is.
+    /// Time of the running round, if any.
     pub current: Option<Duration>,
 }
 
 impl Compaction {
-    /// The figures; a round that a thread is working on at this moment counts as under way.
+    /// Statistics; a round in progress on another thread counts as unfinished.
     pub(crate) fn stats(&self) -> CompactionStats {
         let current = match self.state.try_lock() {
             Ok(state) => state.round.as_ref().map(|round| round.began.elapsed()),
@@ -48,7 +48,7 @@ impl Compaction {
         CompactionStats { moved: moved.load(Relaxed), keys: keys.load(Relaxed), time, current }
     }
 
-    /// Counts from 0 again.
+    /// Resets the counters.
     pub(crate) fn reset(&self) {
         let CompactionCounts { moved, keys, micros } = &self.counts;
         [moved, keys, micros].into_iter().for_each(|count| count.store(0, Relaxed));
@@ -61,7 +61,7 @@ pub(crate) struct CompactionState {
     pub(crate) last: Option<Ended>,
 }
 
-/// What the last round left.
+/// Result of the last round.
 pub(crate) struct Ended {
     pub(crate) at: Instant,
     /// Unused memory, in bytes.
@@ -70,7 +70,7 @@ pub(crate) struct Ended {
     pub(crate) moved: usize,
 }
 
-/// One walk over all tables.
+/// A round: one walk over all tables.
 pub(crate) struct Round {
     pub(crate) moved: usize,
     pub(crate) evacuation: Evacuation,
@@ -78,13 +78,12 @@ pub(crate) struct Round {
     pub(crate) stripe: u32,
     pub(crate) db: u16,
     pub(crate) bucket: usize,
-    /// Where to go on inside the bucket's large collections: the slot, and the collection's own
-    /// cursor.
+    /// Position inside the bucket's large collections: the slot, and the collection's own cursor.
     pub(crate) inside: (usize, u64),
 }
 
 impl Round {
-    /// Goes on with the next stripe.
+    /// Continues with the next stripe.
     pub(crate) fn pass_over_stripe(&mut self) {
         (self.stripe, self.db, self.bucket, self.inside) = (self.stripe + 1, 0, 0, (0, 0));
     }

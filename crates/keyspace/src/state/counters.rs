@@ -1,8 +1,8 @@
-//! Figures that every thread keeps for itself: only the owner writes, anyone sums.
+//! Per-thread counters: only the owner writes, any thread sums.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// A figure with one writer; adding costs a plain load and store.
+/// A counter with one writer; adding costs a plain load and store.
 #[derive(Default)]
 pub(crate) struct Cell(AtomicI64);
 
@@ -21,7 +21,7 @@ impl Cell {
     }
 }
 
-/// Keys of one database, as far as one thread added and removed them.
+/// Number of keys of one database that one thread added, less those it removed.
 #[derive(Default)]
 pub(crate) struct DbCounters {
     pub keys: Cell,
@@ -30,10 +30,10 @@ pub(crate) struct DbCounters {
     pub expiring: Cell,
 }
 
-/// One thread's figures, on cache lines of their own.
+/// Counters of one thread, on cache lines of their own.
 #[repr(align(128))]
 pub(crate) struct Counters {
-    /// Odd while the thread is inside a batch: what was retired before may still be peeked at.
+    /// Odd while the thread is in a batch, during which it may peek at retired bucket arrays.
     pub batch: AtomicU64,
     pub used: Cell,
     pub table_bytes: Cell,
@@ -50,7 +50,7 @@ pub(crate) struct Counters {
     pub tracked_keys: Cell,
     pub tracked_items: Cell,
     pub tracked_bytes: Cell,
-    /// Effects, whether or not anybody learned of them.
+    /// Number of effects, observed or not.
     pub changes: Cell,
     pub dbs: Box<[DbCounters]>,
 }
@@ -81,22 +81,21 @@ impl Counters {
 /// Sums over all threads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
-    /// Bytes of entries, blobs and tables, and of what is remembered of readers: what `maxmemory`
-    /// limits.
+    /// Bytes that `maxmemory` limits: entries, blobs, tables and the tracking table.
     pub used: u64,
-    /// Of these, bytes of hash tables.
+    /// Bytes of hash tables, included in `used`.
     pub tables: u64,
     /// Reads that found their key.
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
-    /// Keys removed because their time had passed.
+    /// Keys removed after their expiry.
     pub expired: u64,
-    /// Of these, keys removed without a command that asked for them.
+    /// Expired keys removed by the sweep rather than by a command.
     pub expired_active: u64,
-    /// Fields of hashes removed because theirs had.
+    /// Fields of hashes removed after their expiry.
     pub expired_fields: u64,
-    /// Of these, fields removed without a command that asked for them.
+    /// Expired fields removed by the sweep rather than by a command.
     pub expired_fields_active: u64,
     /// Keys removed to stay under the memory limit.
     pub evicted: u64,
@@ -104,7 +103,7 @@ pub struct Stats {
     pub changes: u64,
     /// Tracked keys.
     pub tracked_keys: u64,
-    /// Their readers, counted once per key.
+    /// Readers of tracked keys, counted once per key.
     pub tracked_items: u64,
     /// Bytes that both take.
     pub tracked_bytes: u64,

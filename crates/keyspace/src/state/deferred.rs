@@ -1,5 +1,5 @@
-//! What a thread is to free later: entries once it holds no stripe, replaced bucket arrays once no
-//! other thread can be peeking at them.
+//! Deferred frees of a thread: entries after the unlock, replaced bucket arrays once no other
+//! thread can be peeking at them.
 
 use crate::state::counters::Counters;
 use crate::structures::entry::Entry;
@@ -10,13 +10,13 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
-/// Replaced bucket arrays kept at most before a thread tries to free them.
+/// Number of replaced bucket arrays at which a thread tries to free them.
 const RETIRED_MAX: usize = 32;
 
-/// Frees that are put off.
+/// Deferred frees of a thread.
 #[derive(Default)]
 pub(crate) struct DeferredFrees {
-    /// To be freed once no stripe is held.
+    /// Memory to be freed once no stripe is held.
     frees: Vec<DeferredFree>,
     retired: Vec<Retirement>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct DeferredFrees {
 pub(crate) enum DeferredFree {
     /// An entry with its value.
     Entry(Entry),
-    /// An entry's block, whose value was moved to another or lies in it.
+    /// The block of an entry after its value was moved to another entry, or with an inline value.
     Block(Entry),
     /// A part of a value.
     Part(Box<Large>),
@@ -33,35 +33,35 @@ pub(crate) enum DeferredFree {
 
 struct Retirement {
     array: Retired,
-    /// The batch that each thread was in.
+    /// The batch of each thread at the time of the retirement.
     batches: Vec<(Arc<Counters>, u64)>,
 }
 
 impl DeferredFrees {
-    /// Adds one.
+    /// Adds a deferred free.
     #[inline]
     pub fn push(&mut self, free: DeferredFree) {
         self.frees.push(free);
     }
 
-    /// Whether something is to be freed once no stripe is held.
+    /// Whether anything is to be freed once no stripe is held.
     #[inline]
     pub fn is_due(&self) -> bool {
         !self.frees.is_empty()
     }
 
-    /// Takes the next that is to be freed.
+    /// Takes the next memory to be freed.
     pub fn pop(&mut self) -> Option<DeferredFree> {
         self.frees.pop()
     }
 
-    /// Whether bucket arrays wait.
+    /// Whether there are retired bucket arrays.
     pub fn has_retired(&self) -> bool {
         !self.retired.is_empty()
     }
 
-    /// Adds a bucket array that other threads may peek at: those of `threads` that are in a batch.
-    /// True if it is time to free some.
+    /// Adds a bucket array that the threads of `threads` in a batch may peek at. True if it is time
+    /// to free some arrays.
     pub fn retire(&mut self, array: Retired, threads: impl Iterator<Item = Arc<Counters>>) -> bool {
         let batches = threads
             .map(|thread| {
@@ -80,7 +80,7 @@ impl DeferredFrees {
             retirement.batches.retain(|(thread, batch)| thread.batch.load(Acquire) == *batch);
             if retirement.batches.is_empty() {
                 // SAFETY: every thread that was in a batch when the array was replaced has ended
-                // it, and those that began one since find the new array.
+                // it, and batches begun since find the new array.
                 unsafe { retirement.array.free(cache) };
             } else {
                 self.retired.push(retirement);

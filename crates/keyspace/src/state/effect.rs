@@ -1,5 +1,4 @@
-//! What a write did: the one thing that the log, replicas, peers, `WATCH`, tracking and indexes
-//! learn from.
+//! Effects: the description of a write for the log, replicas, peers, `WATCH`, tracking and indexes.
 
 use crate::state::order::{Epochs, Order, Origin};
 use crate::structures::custom::{CustomChange, TypeNumber};
@@ -8,40 +7,39 @@ use crate::structures::stream::StreamChange;
 use crate::structures::value::StrRef;
 use crate::structures::view::View;
 
-/// One change of one key (or of a whole database), deterministic: times are absolute, generated
+/// A change of one key (or of a whole database), deterministic: times are absolute, generated
 /// values resolved.
 ///
 /// Applying an effect with [`crate::Handle::apply`] makes the same change through the same
 /// mutators.
 ///
-/// Changes of a collection's elements are effects of their own. A collection that became empty is
-/// removed, which a [`Effect::Remove`] says.
+/// Changes of a collection's elements are effects of their own. The removal of an emptied
+/// collection is a separate [`Effect::Remove`].
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
-    /// The key holds this string and this expiry from now on, whatever it held before: a register
-    /// is set.
+    /// The key gets this string and this expiry, replacing any value.
     Put {
         /// The key.
         key: &'a [u8],
-        /// Its value.
+        /// New value.
         value: StrRef<'a>,
         /// Expiry in Unix milliseconds.
         expiry: Option<i64>,
     },
-    /// The key holds a copy of this value of any type from now on: after `RESTORE` and what stores
-    /// a whole collection.
+    /// The key gets a copy of this value of any type: after `RESTORE` and commands that store a
+    /// whole collection.
     Store {
         /// The key.
         key: &'a [u8],
-        /// Its value, to be read before the sink returns.
+        /// New value, to be read before the sink returns.
         value: View<'a>,
         /// Expiry in Unix milliseconds.
         expiry: Option<i64>,
     },
-    /// The key holds from now on what the collection at another key holds, with its expiry: after
-    /// `COPY`, and after `RENAME` and `MOVE`, whose removal of the other key is an effect of its
-    /// own. The value is not said: it is that of the other key at this effect's [`Order`], which
-    /// stands above all earlier ones of both keys' stripes, and below all later ones.
+    /// The key gets the value and expiry of another key's collection: after `COPY`, and after
+    /// `RENAME` and `MOVE`, which remove the other key with an effect of its own. The value is not
+    /// included: it is that of the other key at this effect's [`Order`], which is above all earlier
+    /// ones of both keys' stripes, and below all later ones.
     CopyFrom {
         /// The key.
         key: &'a [u8],
@@ -52,11 +50,11 @@ pub enum Effect<'a> {
         /// Whether the other key is removed next, so that the value may be moved.
         moved: bool,
     },
-    /// The key is gone.
+    /// The key is removed.
     Remove {
         /// The key.
         key: &'a [u8],
-        /// What removed it.
+        /// Reason of the removal.
         why: Removal,
     },
     /// The key's expiry changed, its value did not.
@@ -70,45 +68,45 @@ pub enum Effect<'a> {
     Add {
         /// The key.
         key: &'a [u8],
-        /// What was added.
+        /// The increment.
         delta: i64,
     },
-    /// Bytes were written into a string from `offset` on, which zeros reach if it was shorter;
-    /// expiry is kept.
+    /// Bytes were written into a string from `offset` on, after padding it with zeros if it was
+    /// shorter; expiry is kept.
     Write {
         /// The key.
         key: &'a [u8],
-        /// Where the bytes begin.
+        /// Offset of the bytes.
         offset: usize,
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// A member of a sorted set has this score from now on; a missing key becomes a sorted set.
-    /// Expiry is kept.
+    /// A member of a sorted set gets this score; a missing key becomes a sorted set. Expiry is
+    /// kept.
     ScorePut {
         /// The key.
         key: &'a [u8],
         /// The member.
         member: &'a [u8],
-        /// Its score; never NaN.
+        /// New score; never NaN.
         score: f64,
     },
-    /// A member of a sorted set is gone. With the last one goes the key, which is an effect of its
-    /// own.
+    /// A member of a sorted set is removed. The removal of the key with the last one is an effect
+    /// of its own.
     ScoreRemove {
         /// The key.
         key: &'a [u8],
         /// The member.
         member: &'a [u8],
     },
-    /// A set has a member that it did not have. A missing key counts as an empty set.
+    /// A member was added to a set. A missing key counts as an empty set.
     MemberAdd {
         /// The key.
         key: &'a [u8],
         /// The member.
         member: &'a [u8],
     },
-    /// A set has lost a member.
+    /// A member was removed from a set.
     MemberRemove {
         /// The key.
         key: &'a [u8],
@@ -119,7 +117,7 @@ pub enum Effect<'a> {
     ListPush {
         /// The key.
         key: &'a [u8],
-        /// Which end.
+        /// End of the list.
         end: End,
         /// The element.
         element: &'a [u8],
@@ -128,14 +126,14 @@ pub enum Effect<'a> {
     ListPop {
         /// The key.
         key: &'a [u8],
-        /// Which end.
+        /// End of the list.
         end: End,
     },
     /// An element of a list was replaced.
     ListSet {
         /// The key.
         key: &'a [u8],
-        /// Its place.
+        /// Index of the element.
         index: usize,
         /// The new element.
         element: &'a [u8],
@@ -144,35 +142,35 @@ pub enum Effect<'a> {
     ListInsert {
         /// The key.
         key: &'a [u8],
-        /// Its place.
+        /// Index of the element.
         index: usize,
         /// The element.
         element: &'a [u8],
-        /// The element behind it, which was in its place before; none at the end. What applies
-        /// effects need not know it.
+        /// The element behind it, previously at its index; none at the end. Not needed to apply the
+        /// effect.
         next: Option<&'a [u8]>,
     },
     /// An element of a list was removed.
     ListRemove {
         /// The key.
         key: &'a [u8],
-        /// Its place.
+        /// Index of the element.
         index: usize,
     },
-    /// All elements of a list were removed but a run of them.
+    /// All elements of a list except a range were removed.
     ListTrim {
         /// The key.
         key: &'a [u8],
-        /// The first that stays.
+        /// Index of the first element that stays.
         from: usize,
-        /// How many stay.
+        /// Number of elements that stay.
         len: usize,
     },
-    /// Something changed in a stream.
+    /// A change of a stream.
     Stream {
         /// The key.
         key: &'a [u8],
-        /// What.
+        /// The change.
         change: StreamChange<'a>,
     },
     /// A value of a value type changed.
@@ -184,14 +182,13 @@ pub enum Effect<'a> {
         /// The change, as the type encodes it.
         change: CustomChange<'a>,
     },
-    /// A field of a hash has this value and this expiry from now on. A missing key counts as an
-    /// empty hash.
+    /// A field of a hash gets this value and this expiry. A missing key counts as an empty hash.
     FieldPut {
         /// The key.
         key: &'a [u8],
         /// The field.
         field: &'a [u8],
-        /// Its value.
+        /// New value.
         value: &'a [u8],
         /// Expiry of the field in Unix milliseconds.
         expiry: Option<i64>,
@@ -205,24 +202,24 @@ pub enum Effect<'a> {
         /// Expiry of the field in Unix milliseconds; `None` after `HPERSIST`.
         expiry: Option<i64>,
     },
-    /// A hash has lost a field.
+    /// A field was removed from a hash.
     FieldRemove {
         /// The key.
         key: &'a [u8],
         /// The field.
         field: &'a [u8],
-        /// Whether a command removed it or its time had passed.
+        /// Whether a command removed it or it expired.
         why: Removal,
     },
-    /// These are all libraries of functions from now on. Any thread may say so; of several, that
-    /// with the highest [`EffectHead::order`] holds, which counts their changes and nothing else.
+    /// The complete set of function libraries. Any thread may record it. The [`EffectHead::order`]
+    /// of these effects counts only the libraries' changes, and the highest is valid.
     Functions {
         /// The source of each library.
         sources: &'a [&'a [u8]],
     },
-    /// Every key of the database is gone.
+    /// Every key of the database is removed.
     Clear,
-    /// The database changed places with another.
+    /// The database was swapped with another.
     Swap {
         /// Number of the other database.
         with: u16,
@@ -230,7 +227,7 @@ pub enum Effect<'a> {
 }
 
 impl<'a> Effect<'a> {
-    /// The key that changed; none if a whole database did, or functions.
+    /// The key that changed; none for effects of whole databases or functions.
     pub fn key(&self) -> Option<&'a [u8]> {
         match *self {
             Effect::Put { key, .. }
@@ -259,8 +256,8 @@ impl<'a> Effect<'a> {
         }
     }
 
-    /// The other key that it takes its value from, with that one's database: its stripe is to be
-    /// held as well where the effect is applied.
+    /// The other key from which the value is taken, with its database: the stripe of that key must
+    /// also be held to apply the effect.
     pub fn source(&self) -> Option<(u16, &'a [u8])> {
         match *self {
             Effect::CopyFrom { from_db, from, .. } => Some((from_db, from)),
@@ -268,35 +265,35 @@ impl<'a> Effect<'a> {
         }
     }
 
-    /// Whether the key counts as modified to a client that watches it. As in Redis it does not
-    /// where only a stream's consumer groups or its figures have changed: consumers at work
-    /// would abort every transaction.
+    /// Whether the key counts as modified for `WATCH`. As in Redis it does not if only a stream's
+    /// consumer groups or its counters have changed: active consumers would abort every
+    /// transaction.
     pub(crate) fn modifies_value(&self) -> bool {
         !matches!(self, Effect::Stream { change, .. } if !change.modifies_entries())
     }
 }
 
-/// Why a key was removed.
+/// Reason for the removal of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Removal {
-    /// By a command.
+    /// Removed by a command.
     Deleted,
-    /// Its last element was removed.
+    /// The last element was removed.
     Emptied,
-    /// Its time to live had passed.
+    /// The time to live had passed.
     Expired,
-    /// To stay under the memory limit.
+    /// Evicted to stay under the memory limit.
     Evicted,
 }
 
-/// Where an effect belongs, and where it came from.
+/// Database, order and origin of an effect.
 #[derive(Clone, Copy, Debug)]
 pub struct EffectHead {
     /// The database.
     pub db: u16,
-    /// Its place among the effects of the key's stripe.
+    /// Position among the effects of the key's stripe.
     pub order: Order,
-    /// Where it was made first.
+    /// Process that first made the effect.
     pub origin: Origin,
 }
 
@@ -305,44 +302,44 @@ pub struct EffectHead {
 pub struct Published<'m> {
     /// The database that its publisher has selected.
     pub db: u16,
-    /// It is for those that subscribe to the channel of a shard.
+    /// Whether the channel is a shard channel.
     pub is_sharded: bool,
     /// The channel.
     pub channel: &'m [u8],
-    /// What is said.
+    /// The message itself.
     pub payload: &'m [u8],
 }
 
-/// A consumer of effects. It is called under the key's stripe lock, on the thread that made the
-/// change: it copies what it needs and returns.
+/// A consumer of effects. It is called under the key's stripe lock, on the thread of the change: it
+/// copies the data it needs and returns.
 pub trait EffectSink: Send {
     /// Takes one effect.
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>);
 
-    /// Takes a message to subscribers, which belongs to the same commit as the effects around it
-    /// but changes nothing; false if it is of no use here.
+    /// Takes a message to subscribers, which belongs to the same commit as the surrounding effects
+    /// but changes nothing; false if this sink does not use it.
     fn message(&mut self, message: &Published<'_>) -> bool {
         let _ = message;
         false
     }
 
-    /// All effects since the last call were made under locks that are about to be released: no
-    /// other thread has seen a part of them. They belong to the epoch that this returns; with
-    /// `alone`, to one that nothing else belongs to: everything is held then. Called of the
-    /// sink that owns epochs ([`crate::SinkSource::owns_epochs`]), or of the first if none
-    /// does.
+    /// Commits all effects since the last call. They were made under locks about to be released, so
+    /// no other thread has seen a part of them. They belong to the returned epoch; with `alone`, to
+    /// an epoch of their own: everything is held then. Called for the sink that owns epochs
+    /// ([`crate::SinkSource::owns_epochs`]), or for the first if none does.
     fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
         let epoch = epochs.now();
         self.committed(epoch, alone);
         epoch
     }
 
-    /// The same, of every other sink: the epoch was decided.
+    /// Like [`EffectSink::commit`], for every other sink, with the epoch already chosen.
     fn committed(&mut self, epoch: u64, alone: bool) {
         let _ = (epoch, alone);
     }
 
-    /// The thread has ended a batch: what was committed is to go where it should without its help.
+    /// The thread has ended a batch: the sink passes the committed changes on, so that they no
+    /// longer depend on this thread.
     fn hand_over(&mut self) {}
 }
 

@@ -1,8 +1,8 @@
-//! Events of keys as they wait for the end of their command (`observers/events.rs`).
+//! Keyspace events, queued until the end of their command (`observers/events.rs`).
 
 use std::cell::{Cell, RefCell};
 
-/// Sorts of events, one bit each, with the letters of `notify-keyspace-events`.
+/// Event classes, one bit each, with the letters of `notify-keyspace-events`.
 pub mod class {
     /// `g`: commands of keys of any type.
     pub const GENERIC: u32 = 1 << 0;
@@ -22,57 +22,57 @@ pub mod class {
     pub const EVICTED: u32 = 1 << 7;
     /// `t`: streams.
     pub const STREAM: u32 = 1 << 8;
-    /// `m`: keys that were read and are not there.
+    /// `m`: reads of missing keys.
     pub const MISS: u32 = 1 << 9;
-    /// `n`: keys that are new.
+    /// `n`: new keys.
     pub const NEW: u32 = 1 << 10;
-    /// `o`: keys whose value was replaced as a whole.
+    /// `o`: keys with their whole value replaced.
     pub const OVERWRITTEN: u32 = 1 << 11;
-    /// `c`: keys that hold another type than before.
+    /// `c`: keys with a changed type.
     pub const TYPE_CHANGED: u32 = 1 << 12;
     /// `d`: types that are modules in Redis.
     pub const MODULE: u32 = 1 << 13;
-    /// Not a class: fields of hashes are to be named too.
+    /// Not a class: record the names of hash fields too.
     pub const FIELDS: u32 = 1 << 31;
 }
 
-/// Something that happened to a key.
+/// An event of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Event {
-    /// One bit of [`class`].
+    /// Class: one bit of [`class`].
     pub class: u32,
-    /// Its name.
+    /// Name of the event, such as `lpush`.
     pub name: &'static str,
     /// The database.
     pub db: u16,
     /// The key.
     pub key: Box<[u8]>,
-    /// The fields of a hash that it is about, if they were asked for.
+    /// Fields of a hash, if [`class::FIELDS`] is set.
     pub fields: Vec<Box<[u8]>>,
 }
 
-/// Events that wait for the end of their command.
+/// Events queued until the end of their command.
 #[derive(Default)]
 pub(crate) struct Events {
-    /// Bits of [`class`]: nothing else is noted.
+    /// Bits of [`class`]: only these are recorded.
     pub(crate) wanted: Cell<u32>,
-    /// Something waits.
+    /// Whether events are queued.
     pub(crate) pending: Cell<bool>,
-    /// How the command in hand calls what it does.
+    /// Event names of the running command.
     pub(crate) naming: Cell<Naming>,
     pub(crate) queue: RefCell<Vec<Event>>,
-    /// Keys whose collection was emptied, to be told of last.
+    /// Emptied keys. Their `del` events follow the other events.
     pub(crate) emptied: RefCell<Vec<(u16, Box<[u8]>)>>,
 }
 
-/// How a command names its events.
+/// Event names chosen by a command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Naming {
-    /// As the effects say.
+    /// Names from the effects.
     #[default]
     ByEffect,
-    /// Changes of values have this name.
+    /// Changes of values get this name.
     As(&'static str),
-    /// The command states all of its events.
+    /// The command publishes all of its events.
     Stated,
 }

@@ -1,4 +1,4 @@
-//! What a thread knows of memory and of candidates for eviction (`upkeep/evict.rs`).
+//! A thread's view of memory use, and its candidates for eviction (`upkeep/evict.rs`).
 
 use crate::state::order::Origin;
 use crate::state::policy::{AccessClock, Policy, draw, is_main};
@@ -10,7 +10,7 @@ use std::cell::Cell;
 const SMALL_SHARE: u64 = 10;
 /// S3-FIFO: samples over which the small queue's share is averaged, as a power of two.
 const AVERAGED_LOG2: u32 = 9;
-/// Candidates kept.
+/// Maximum number of candidates in a pool.
 const POOL_MAX: usize = 16;
 /// Places drawn ahead of the one that is looked at, a power of two: time enough for three cache
 /// misses, one for each stage of [`Evictor::next_place`].
@@ -19,23 +19,23 @@ const PLACES_AHEAD: usize = 8;
 const BUCKETS_AHEAD: usize = 5;
 const ENTRIES_AHEAD: usize = 2;
 
-/// What a thread knows of memory and candidates.
+/// A thread's view of memory use, and its candidates for eviction.
 #[derive(Default)]
 pub(crate) struct Evictor {
-    /// The limit at the last comparison, the thread's own figure then, and by how much it may grow
-    /// until the next.
+    /// The limit at the last comparison, the thread's own use then, and the growth allowed until
+    /// the next comparison.
     pub(crate) limit: u64,
     pub(crate) own_then: i64,
     pub(crate) slack: i64,
     pub(crate) policy: Policy,
     pub(crate) pools: [Pool; 2],
-    /// While copies are evicted, and nothing else: the origin of that.
+    /// Origin of the evictions while only copies are evicted.
     pub(crate) copies: Option<Origin>,
-    /// Databases that have candidates, each with the sum of their number up to it.
+    /// Databases with candidates, each with the cumulative number of candidates.
     pub(crate) eligible: Vec<(u16, u64)>,
-    /// Nanoseconds that evictions took since they were asked for.
+    /// Nanoseconds of evictions since the last report.
     pub(crate) nanos: u64,
-    /// Where the search of all stripes goes on.
+    /// Next stripe of the search through all stripes.
     pub(crate) search_at: u32,
     /// Entries seen beyond the samples of the last eviction: they count for the next.
     pub(crate) surplus: i64,
@@ -84,7 +84,7 @@ pub(crate) struct Pool {
 }
 
 impl Evictor {
-    /// An evictor that draws other stripes than those with another seed.
+    /// An evictor with a random seed, so that threads draw different stripes.
     pub fn new(seed: u64) -> Self {
         let mut evictor = Evictor { random: Cell::new(seed), ..Evictor::default() };
         evictor.ahead = std::array::from_fn(|_| (0, evictor.draw()));
@@ -95,7 +95,7 @@ impl Evictor {
         draw(&self.random)
     }
 
-    /// A database, as likely as it has candidates.
+    /// A random database, weighted by its number of candidates.
     pub(crate) fn draw_db(&self) -> u16 {
         match self.eligible[..] {
             [(db, _)] => db,
@@ -153,7 +153,7 @@ impl Evictor {
         found.or_else(|| any.then(|| other.candidates.pop()).flatten())
     }
 
-    /// Takes an entry into the averages that tell the small queue's share.
+    /// Updates the averages of the small queue's share with an entry.
     pub(crate) fn average(&mut self, entry: Entry, access: u32) {
         let bytes = entry.footprint() as u64;
         let small = if is_main(access) { 0 } else { bytes };

@@ -1,15 +1,14 @@
-//! Large collections without an owner, waiting to be freed by a thread that has time for
-//! it.
+//! Large collections without an owner, freed by a background thread.
 //!
-//! Freeing ten million elements takes a second or so. Who removes, overwrites or expires such a
-//! value only takes it out of its table; if the program has said who collects
-//! ([`Keyspace::set_collector`]), the elements are left to that thread, otherwise they are freed on
-//! the spot.
+//! Freeing ten million elements takes about a second. Removing, overwriting or expiring such a
+//! value only takes it out of its table. If the program has set a collector
+//! ([`Keyspace::set_collector`]), that thread frees the elements, otherwise they are freed on the
+//! spot.
 //!
-//! That thread would still take a processor from those that serve, and they would wait for whole
-//! slices of its time. So it works for a moment and rests for longer, as long as others are at work
-//! and no more has piled up than may. A lower priority would not do: it would be stopped while it
-//! holds a lock of the heap that others need.
+//! The collector would still take processor time from the worker threads, which would wait for its
+//! whole time slices. So it works briefly and rests longer, while other threads are active and the
+//! backlog is within its limit. A lower priority would not do: the thread would be preempted while
+//! it holds a lock of the heap that others need.
 
 use crate::state::keyspace::Keyspace;
 use crate::structures::large::Large;
@@ -19,32 +18,32 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Collections of fewer elements are freed on the spot: it takes some microseconds.
+/// Smaller collections are freed on the spot, which takes a few microseconds.
 pub(crate) const GARBAGE_LEN_MIN: usize = 256;
 
-/// How long the collecting thread works before it looks whether others are at work.
+/// Time that the collector works before it checks for active threads.
 const WORK: Duration = Duration::from_micros(100);
-/// How long it rests then if they are.
+/// Pause of the collector while other threads are active.
 const REST: Duration = Duration::from_micros(300);
-/// How long a thread that was seen at work is taken to be.
+/// Time after its last batch during which a thread counts as active.
 const SEEN: Duration = Duration::from_millis(20);
-/// With more than this many bytes waiting to be freed, or more than this part of the memory limit,
-/// it does not rest.
+/// The collector does not rest if more than this many bytes are to be freed, or more than this part
+/// of the memory limit.
 const WAITING_BYTES_MAX: usize = 1 << 30;
 const WAITING_SHARE: u64 = 8;
 
-/// What waits to be freed, and the function that hears of it.
+/// Collections to be freed, and the callback that wakes the collector.
 #[derive(Default)]
 pub(crate) struct Garbage {
     waiting: Mutex<Vec<Large>>,
-    /// Bytes that wait or are being freed.
+    /// Bytes waiting to be freed or being freed.
     bytes: AtomicUsize,
     collector: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Threads that free much at this moment.
+    /// Number of threads that are freeing much.
     freeing: AtomicUsize,
 }
 
-/// A thread that frees much and gives way to others.
+/// A mark of a thread that frees much and yields to others.
 struct Freeing(Arc<Keyspace>);
 
 impl Freeing {
@@ -61,7 +60,7 @@ impl Drop for Freeing {
 }
 
 impl Garbage {
-    /// Takes a collection if there is a collector; gives it back otherwise.
+    /// Takes a collection if there is a collector; returns it otherwise.
     pub fn take(&self, large: Box<Large>) -> Option<Box<Large>> {
         let Some(collector) = self.collector.get() else { return Some(large) };
         self.bytes.fetch_add(large.footprint(), Relaxed);
@@ -70,7 +69,7 @@ impl Garbage {
         None
     }
 
-    /// Whether a thread frees much at this moment.
+    /// Whether a thread is freeing much.
     pub fn is_freed(&self) -> bool {
         self.freeing.load(Relaxed) > 0
     }
@@ -81,15 +80,15 @@ impl Garbage {
 }
 
 impl Keyspace {
-    /// From now on, large collections are left to the caller of [`Keyspace::collect_garbage`], and
-    /// `notify` is called each time there is one: it returns at once, for it may be called by
-    /// any thread. The first call counts.
+    /// Leaves large collections to the caller of [`Keyspace::collect_garbage`] from now on.
+    /// `notify` is called for each one, by any thread, and must return at once. Only the first call
+    /// has an effect.
     pub fn set_collector(&self, notify: impl Fn() + Send + Sync + 'static) {
         let _ = self.garbage.collector.set(Box::new(notify));
     }
 
-    /// Frees the large collections that were removed since the last call, and gives way to threads
-    /// that are at work; returns how many elements they had.
+    /// Frees the large collections removed since the last call, yielding to active threads; returns
+    /// their number of elements.
     pub fn collect_garbage(self: &Arc<Self>) -> usize {
         let mut cache = self.heap.cache();
         cache.breathe_with(self.breather());
@@ -103,7 +102,7 @@ impl Keyspace {
         freed
     }
 
-    /// Frees what waits, at the end of the keyspace.
+    /// Frees the waiting collections when the keyspace is dropped.
     pub(crate) fn free_garbage(&mut self) {
         let mut cache = self.heap.cache();
         while let Some(large) = self.garbage.next() {
@@ -111,7 +110,7 @@ impl Keyspace {
         }
     }
 
-    /// What lets a thread that frees much give way to those that serve.
+    /// A limiter for a thread that frees much: it yields to the worker threads.
     pub(crate) fn breather(self: &Arc<Self>) -> Breather {
         let freeing = Freeing::begin(self);
         let mut began = Instant::now();
@@ -138,7 +137,7 @@ impl Keyspace {
         self.threads().iter().map(|thread| thread.batch.load(Relaxed)).fold(0, u64::wrapping_add)
     }
 
-    /// Whether so much waits to be freed that it is to be freed at any price.
+    /// Whether the backlog is so large that the collector must not rest.
     fn is_pressed(&self) -> bool {
         let max = match self.memory_limit.load(Relaxed) {
             0 => WAITING_BYTES_MAX,

@@ -1,20 +1,20 @@
-//! What a stripe remembers of keys that S3-FIFO evicted from the small queue: should one be set
-//! again soon, it goes straight to the main queue.
+//! S3-FIFO ghost queue of a stripe: fingerprints of keys evicted from the small queue. A key that
+//! is set again soon goes straight to the main queue.
 //!
-//! About as many evictions are remembered as the stripe has keys, the oldest forgotten first: more
-//! would promote keys that come back too seldom, which costs more hits than it wins. A fingerprint
-//! has 16 bits and lies in a set that the hash chooses; a set is one queue.
+//! Holds about as many fingerprints as the stripe has keys, the oldest dropped first. A longer
+//! queue would promote keys that return too seldom, which costs more hits than it wins. A
+//! fingerprint has 16 bits and is stored in a set chosen by the hash; each set is a FIFO queue.
 
 use crate::structures::key_hash::KeyHash;
 
 /// Fingerprints of evicted keys. The lock of the stripe guards it.
 pub(crate) struct Ghost {
     sets: Box<[Set]>,
-    /// Fingerprints in use of each set.
+    /// Number of fingerprints in use per set.
     depth: usize,
 }
 
-/// A queue, the youngest first; 0 stands for none.
+/// A queue, the youngest first; 0 is an empty place.
 type Set = [u16; DEPTH_MAX];
 
 const DEPTH_MAX: usize = 16;
@@ -39,7 +39,7 @@ impl Ghost {
         size_of::<Self>() + size_of_val(&*self.sets)
     }
 
-    /// Remembers an eviction.
+    /// Adds the fingerprint of an evicted key.
     pub fn remember(&mut self, hash: KeyHash) {
         let depth = self.depth;
         let set = self.set(hash);
@@ -47,7 +47,7 @@ impl Ghost {
         set[0] = hash.tag();
     }
 
-    /// Whether the key was evicted not long ago; if so it is forgotten.
+    /// Whether the key was evicted recently; if so, removes it from the queue.
     pub fn recall(&mut self, hash: KeyHash) -> bool {
         let found = self.set(hash).iter_mut().find(|known| **known == hash.tag());
         found.map(|known| *known = 0).is_some()

@@ -1,4 +1,4 @@
-//! The snapshot that is being taken, as all threads share it (`upkeep/image.rs`).
+//! State of the running snapshot, shared by all threads (`upkeep/image.rs`).
 
 use crate::state::cleared::Cleared;
 use crate::state::portions::Portions;
@@ -9,45 +9,45 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// A key as it was at an image's moment. Its stripe is held: what is needed is copied.
+/// A key as of the snapshot's begin. Its stripe is held, so the sink copies the data it needs.
 pub struct ImageKey<'k> {
-    /// The database in which it was at that moment.
+    /// Database of the key at the snapshot's begin.
     pub db: u16,
-    /// The value, as far as it is not handed out in portions.
+    /// The value, except for elements taken in portions.
     pub view: View<'k>,
-    /// How it was used.
+    /// Usage of the key for eviction.
     pub usage: Usage,
-    /// Whether the thread holds one stripe only, so that it holds up few if it waits for a moment.
+    /// Whether the thread holds one stripe only, so that a short wait delays few clients.
     pub may_wait: bool,
-    /// Through which the elements are handed out ([`Handle::continue_portions`]); none if they are
-    /// all in the view.
+    /// The remaining elements, to be taken with [`crate::Handle::continue_portions`]; none if all
+    /// are in the view.
     pub portions: Option<Arc<Portions>>,
 }
 
-/// Takes what threads hand out that are about to change something. What the walk comes across it
-/// gives to its caller.
+/// Receives keys that threads hand over before they change them. Keys found by the walk go to its
+/// caller instead.
 pub trait ImageSink: Send + Sync {
-    /// A key, handed out by a thread whose clock says `now_ms`.
+    /// Receives a key from a thread with `now_ms` on its clock.
     fn key(&self, key: ImageKey<'_>, now_ms: i64);
 }
 
-/// Takes a key that the walk comes across; says when it has taken enough for one hold of the
-/// stripe.
+/// Takes a key found by the walk; breaks once it has taken enough for one hold of the stripe.
 pub type TakeKey<'t> = dyn FnMut(ImageKey<'_>) -> ControlFlow<()> + 't;
 
-/// The image that is being taken, if one is.
+/// State of the running snapshot, if any.
 #[derive(Default)]
 pub(crate) struct ImageCell {
     sink: RwLock<Option<Arc<dyn ImageSink>>>,
-    /// Which database each was at the image's moment. It changes while everything is held.
+    /// Database number of each database at the snapshot's begin. Changes under the exclusive lock
+    /// only.
     pub(crate) origin: RwLock<Vec<u16>>,
-    /// How often databases have changed places.
+    /// Number of `SWAPDB` calls.
     pub(crate) swaps: AtomicU32,
-    /// Tables of databases that were flushed, with their databases at the image's moment.
+    /// Tables of flushed databases, with their database numbers at the snapshot's begin.
     cleared: Mutex<Vec<(u16, Cleared)>>,
-    /// Collections of which not everything was handed out yet.
+    /// Collections not yet taken completely.
     portions: Mutex<Vec<Arc<Portions>>>,
-    /// How many collections were begun ever.
+    /// Number of collections begun so far.
     ids: AtomicU64,
 }
 
@@ -69,17 +69,17 @@ impl ImageCell {
         self.portions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name for the snapshot of another collection.
+    /// An ID for the snapshot of another collection.
     pub(crate) fn next_id(&self) -> ImageId {
         ImageId(self.ids.fetch_add(1, Relaxed))
     }
 
-    /// Where the collection is that knows its snapshot by this name.
+    /// The collection with this ID, if it is being taken in portions.
     pub(crate) fn portions_of(&self, id: ImageId) -> Option<Arc<Portions>> {
         self.portions().iter().find(|portions| portions.id() == id).cloned()
     }
 
-    /// All of a collection was handed out.
+    /// Removes a collection that was taken completely.
     pub(crate) fn forget(&self, portions: &Arc<Portions>) {
         self.portions().retain(|other| !Arc::ptr_eq(other, portions));
     }

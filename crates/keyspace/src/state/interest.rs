@@ -4,8 +4,7 @@
 use crate::state::waiting::Waiting;
 use crate::state::watch::Watched;
 
-/// Watched keys, and keys that are waited for, of one stripe. One box for both, since a stripe is
-/// one cache line.
+/// Watched and awaited keys of one stripe, in one box, because a stripe is one cache line.
 #[derive(Default)]
 pub(crate) struct Interest {
     /// For `WATCH`.
@@ -15,7 +14,7 @@ pub(crate) struct Interest {
 }
 
 impl Interest {
-    /// True if none is left.
+    /// True if there are neither.
     pub fn is_empty(&self) -> bool {
         self.watched.is_empty() && self.waiting.is_empty()
     }

@@ -1,5 +1,4 @@
-//! What a thread's changes mean to those who cache: collected while stripes are held, told by the
-//! host afterwards.
+//! Invalidations for client-side caching: collected under the locks, sent by the host afterwards.
 
 use crate::state::tracking::Readers;
 use std::collections::HashSet;
@@ -7,57 +6,55 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, PoisonError};
 
-/// Memory for names that is kept for the next changes, and for how many of them there is.
+/// Maximum memory kept for the next changes, for names and for their entries, in bytes.
 pub(crate) const RECYCLED_BYTES_MAX: usize = 64 * 1024;
 pub(crate) const RECYCLED_CHANGES_MAX: usize = 4096;
 
-/// A key that has changed whose name begins with a prefix that somebody listens to.
+/// A changed key that begins with a tracked prefix (`BCAST`).
 #[derive(Clone, Debug)]
 pub struct Broadcast {
-    /// The prefix, as it was given to [`crate::Keyspace::add_prefix`].
+    /// The prefix, as passed to [`crate::Keyspace::add_prefix`].
     pub prefix: Arc<[u8]>,
     /// The key.
     pub key: Arc<[u8]>,
     /// The key's database.
     pub db: u16,
-    /// Whether a client changed it: neither time nor the memory limit.
+    /// Whether a client changed it, rather than expiry or eviction.
     pub by_client: bool,
 }
 
-/// A key that has changed, and who has read it.
+/// A changed key and its readers.
 #[derive(Debug)]
 pub struct Invalidation<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Its readers, those included that listen no longer.
+    /// Readers of the key, including those without notifications by now.
     pub readers: &'a Readers,
-    /// Whether a client changed it: neither time, nor the memory limit, nor the limit of the
-    /// table.
+    /// Whether a client changed it, rather than expiry, eviction or the limit of the table.
     pub by_client: bool,
 }
 
-/// What has been collected since it was last taken.
+/// Invalidations collected since they were last taken.
 #[derive(Debug, Default)]
 pub struct BatchInvalidations {
-    /// Names of keys that have changed, one behind the other.
+    /// Names of changed keys, concatenated.
     pub(crate) names: Vec<u8>,
-    /// Of each where its name ends, and its readers, in the order of the changes.
+    /// End of the name, readers, and whether a client made the change, for each change in order.
     pub(crate) changes: Vec<(usize, Readers, bool)>,
-    /// Keys by prefix, in the order of the changes. A key that changes several times in a row is
-    /// there once.
+    /// Keys by prefix, in the order of the changes. Consecutive changes of a key are merged.
     pub broadcasts: Vec<Broadcast>,
-    /// Whole databases have changed: whatever was read may be stale.
+    /// Whole databases have changed: all cached keys may be stale.
     pub everything: bool,
     pub(crate) any: bool,
-    /// Reads remembered since the thread last looked at the limit.
+    /// Reads recorded since the thread last checked the limit.
     pub(crate) remembered: u64,
 }
 
-/// The prefixes that somebody listens to, as all threads share them.
+/// The tracked prefixes, shared by all threads.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Prefixes {
-    /// Odd while there are any; grows with each change.
+    /// Odd while there are prefixes; grows with each change.
     version: AtomicU64,
     current: Mutex<PrefixSet>,
 }
@@ -69,7 +66,7 @@ type PrefixSet = HashSet<Arc<[u8]>, foldhash::fast::RandomState>;
 pub(crate) struct PrefixView {
     version: u64,
     set: PrefixSet,
-    /// The lengths that occur, ascending: each costs one look per change, however many prefixes
+    /// The lengths of prefixes, ascending: each costs one lookup per change, however many prefixes
     /// there are.
     lengths: Vec<usize>,
 }
@@ -124,7 +121,7 @@ impl BatchInvalidations {
         self.any = true;
     }
 
-    /// Keys that have changed, in the order of the changes.
+    /// Changed keys, in the order of the changes.
     pub fn keys(&self) -> impl Iterator<Item = Invalidation<'_>> {
         let begins = std::iter::once(0).chain(self.changes.iter().map(|&(end, ..)| end));
         self.changes.iter().zip(begins).map(|((end, readers, by_client), begin)| Invalidation {
@@ -134,7 +131,7 @@ impl BatchInvalidations {
         })
     }
 
-    /// Hands them out, with the readers.
+    /// Passes each changed key with its readers to `each`, and empties the list.
     #[inline]
     pub fn drain_keys(&mut self, mut each: impl FnMut(&[u8], Readers, bool)) {
         if let [_] = self.changes[..]

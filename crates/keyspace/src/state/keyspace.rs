@@ -1,4 +1,4 @@
-//! The keyspace as a whole: what all threads share.
+//! The keyspace as a whole: the state shared by all threads.
 
 use crate::state::compaction::{Compaction, CompactionStats};
 use crate::state::counters::{Cell, Counters, DbStats, Stats};
@@ -19,7 +19,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How to build a keyspace.
+/// Configuration of a new keyspace.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Number of databases, at least 1.
@@ -69,7 +69,7 @@ pub struct Keyspace {
     pub(crate) databases: u16,
     pub(crate) policy: PolicyCell,
     pub(crate) memory_limit: AtomicU64,
-    /// Turn in the ring of stripes that active expiry claims next, whichever thread takes it.
+    /// Ring position of the next stripe to be claimed for active expiry, by any thread.
     pub(crate) sweep_at: AtomicUsize,
     pub(crate) compaction: Compaction,
     pub(crate) waits: WaitCounts,
@@ -84,23 +84,23 @@ pub struct Keyspace {
     /// [`Keyspace::stop_clock`].
     pub(crate) clock_stands_at: AtomicI64,
     pub(crate) tracking: Tracking,
-    /// Beside what every change reads.
+    /// Next to other data read by every change.
     pub(crate) prefixes: Prefixes,
-    /// Set once there has been a large collection: until then no entry need be read to find one.
+    /// Set by the first large collection: before, no entry need be read to find one.
     pub(crate) any_large: AtomicBool,
     roster: Mutex<Roster>,
     threads_version: AtomicU64,
     stats_base: StatsBase,
 }
 
-/// The threads' figures, those of departed threads summed up.
+/// Counters of the threads, with the sum of all ended threads.
 #[derive(Default)]
 struct Roster {
     threads: Vec<Arc<Counters>>,
     departed: Option<Arc<Counters>>,
 }
 
-/// Where the statistics that `CONFIG RESETSTAT` clears were when it last did.
+/// Values of the statistics at the last `CONFIG RESETSTAT`, which are subtracted from them.
 #[derive(Default)]
 struct StatsBase {
     hits: AtomicI64,
@@ -145,12 +145,12 @@ impl Keyspace {
         })
     }
 
-    /// Which threads are inside, and which wait: for operators.
+    /// State of the gate for diagnostics: the threads inside and the waiting ones.
     pub fn survey_gate(&self) -> Survey {
         self.gate.survey()
     }
 
-    /// Enters the calling thread: its pass through the gate, and what it counts into.
+    /// Registers the calling thread: its slot at the gate, and its counters.
     pub(crate) fn register(&self) -> (ThreadSlot, Arc<Counters>) {
         let pass = self.gate.register();
         let counters = Arc::new(Counters::new(usize::from(self.databases)));
@@ -186,7 +186,7 @@ impl Keyspace {
         });
     }
 
-    /// The epochs that changes belong to.
+    /// The epochs of changes.
     pub fn epochs(&self) -> &Epochs {
         &self.epochs
     }
@@ -211,50 +211,49 @@ impl Keyspace {
         &self.heap
     }
 
-    /// Limit of [`Stats::used`] in bytes, 0 for none, and what to remove when it is reached.
+    /// Sets the limit of [`Stats::used`] in bytes, 0 for none, and the eviction policy.
     pub fn set_memory_limit(&self, bytes: u64, policy: Policy) {
         self.memory_limit.store(bytes, Relaxed);
         self.policy.set(policy);
     }
 
-    /// Candidates drawn per eviction, and the two parameters of the LFU counter.
+    /// Sets the number of candidates drawn per eviction, and the two parameters of the LFU counter.
     pub fn tune_policy(&self, samples: u32, lfu_log_factor: u32, lfu_decay_minutes: u32) {
         self.policy.tune(samples, lfu_log_factor, lfu_decay_minutes);
     }
 
-    /// `maxmemory-eviction-tenacity`, 0 to 100: how long a command may evict before it is let
-    /// through.
+    /// Sets `maxmemory-eviction-tenacity`, 0 to 100: the time that a command may spend on
+    /// evictions.
     pub fn set_eviction_tenacity(&self, tenacity: u32) {
         self.policy.set_tenacity(tenacity);
     }
 
-    /// The policy in force.
+    /// The current eviction policy.
     pub fn policy(&self) -> Policy {
         self.policy.get()
     }
 
-    /// Until this moment, in Unix milliseconds, nothing is evicted, and keys and fields whose time
-    /// passes are only not seen: they go when somebody writes to them, or later.
+    /// Until this time, in Unix milliseconds, nothing is evicted; expired keys and fields are
+    /// hidden but only removed by a write to them, or later.
     pub fn hold_until(&self, until_ms: i64) {
         self.hold_until_ms.store(until_ms, Relaxed);
     }
 
-    /// From now on nothing expires and nothing is evicted, until that is taken back: what has
-    /// expired is only not seen, and stays where it is given a time that has passed. For data
-    /// that comes from a server which decides what has expired.
+    /// Turns expiry and eviction off (`on`), or back on: while they are off, expired keys are
+    /// hidden, and keys set with a past expiry are stored. For replicas of a server that decides
+    /// about expiry.
     pub fn keep_expired(&self, on: bool) {
         self.keeps_expired.store(on, Relaxed);
     }
 
-    /// From now on only keys whose home is here expire and are evicted: as
-    /// [`Keyspace::keep_expired`] says of all keys, of those of others. What tells them cannot
-    /// be replaced: false if there is one already.
+    /// Limits expiry and eviction to keys with their home here; other keys are treated as by
+    /// [`Keyspace::keep_expired`]. Cannot be replaced: false if already set.
     pub fn set_homes(&self, homes: Arc<dyn Homes>) -> bool {
         self.homes.set(homes).is_ok()
     }
 
-    /// From now on the threads' clocks stand still at this moment, in Unix milliseconds: what has
-    /// not expired then does not. 0 lets them go on.
+    /// Stops the threads' clocks at this time, in Unix milliseconds, so that nothing further
+    /// expires. 0 resumes them.
     pub fn stop_clock(&self, at_ms: i64) {
         self.clock_stands_at.store(at_ms, Relaxed);
     }
@@ -288,7 +287,7 @@ impl Keyspace {
         }
     }
 
-    /// Counts hits, misses, expired and evicted keys from 0 again.
+    /// Resets the counts of hits, misses, expired and evicted keys.
     pub fn reset_stats(&self) {
         self.compaction.reset();
         let base = &self.stats_base;
@@ -302,7 +301,7 @@ impl Keyspace {
         base.expired_fields_active.fetch_add(now.expired_fields_active as i64, Relaxed);
     }
 
-    /// Figures of compaction.
+    /// Statistics of compaction.
     pub fn compaction_stats(&self) -> CompactionStats {
         self.compaction.stats()
     }
@@ -320,17 +319,17 @@ impl Keyspace {
         DbStats { keys: count(keys), volatile: count(volatile), expiring: count(expiring) }
     }
 
-    /// How many keys are remembered with their readers at most; 0 for any number.
+    /// Sets the maximum number of tracked keys; 0 for no limit.
     pub fn limit_tracking(&self, keys: usize) {
         self.tracking.limit(keys);
     }
 
-    /// A reader that belongs to `owner` and listens.
+    /// Adds a reader for `owner`, with notifications on.
     pub fn add_reader(&self, owner: impl Any + Send + Sync) -> Arc<Reader> {
         self.tracking.readers.add(owner)
     }
 
-    /// The reader is gone: nobody is told in its name.
+    /// Removes a reader: it gets no further notifications.
     pub fn remove_reader(&self, reader: &Reader) {
         self.tracking.readers.remove(reader.id());
     }
@@ -340,28 +339,28 @@ impl Keyspace {
         self.tracking.readers.view()
     }
 
-    /// Somebody listens to the changes of keys with this prefix from now on.
+    /// Tracks a prefix: changes of matching keys are broadcast.
     pub fn add_prefix(&self, prefix: Arc<[u8]>) {
         self.prefixes.add(prefix);
     }
 
-    /// Nobody does any longer.
+    /// Ends the tracking of a prefix.
     pub fn remove_prefix(&self, prefix: &[u8]) {
         self.prefixes.remove(prefix);
     }
 
-    /// Keys that somebody waits for.
+    /// Numbers of keys awaited by blocked clients.
     pub fn waited_keys(&self) -> WaitedKeys {
         self.waits.keys()
     }
 
-    /// Every thread's figures, the departed threads' sum included.
+    /// Counters of every thread, including the sum of all ended threads.
     pub(crate) fn threads(&self) -> Vec<Arc<Counters>> {
         let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
         roster.threads.iter().chain(&roster.departed).cloned().collect()
     }
 
-    /// Changes whenever [`Keyspace::threads`] would answer differently.
+    /// Changes whenever the result of [`Keyspace::threads`] does.
     pub(crate) fn threads_version(&self) -> u64 {
         self.threads_version.load(Relaxed)
     }
@@ -377,12 +376,12 @@ impl Drop for Keyspace {
         self.free_garbage();
         let mut cache = self.heap.cache();
         for stripe in &self.stripes {
-            // SAFETY: the last owner drops the keyspace; nobody else can reach a stripe.
+            // SAFETY: the last owner drops the keyspace; no other thread can reach a stripe.
             let data = unsafe { stripe.data() };
             for db in 0..self.databases {
                 let mut table = data.take_table(db);
                 if let Some(array) = table.drain(|entry| entry.release(&mut cache)) {
-                    // SAFETY: nobody else exists who could peek at the array.
+                    // SAFETY: no other thread exists that could peek at the array.
                     unsafe { array.free(&mut cache) };
                 }
             }

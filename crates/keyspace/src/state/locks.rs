@@ -1,53 +1,53 @@
-//! Which stripes a thread holds: locking and unlocking them through its pass.
+//! Stripes held by a thread: locks and unlocks them through its thread slot.
 
 use crate::state::stripe::{Stripe, StripeData};
 use crate::state::tracking::{SideTables, Tracked};
 use crate::structures::key_hash::KeyHash;
 use petrel_lock::ThreadSlot;
 
-/// What a thread holds of the keyspace.
+/// Stripes held by a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum HeldStripes {
     Nothing,
     One(u32),
-    /// Those in [`Locks::many`].
+    /// The stripes in [`Locks::many`].
     Many,
-    /// The exclusive intent: every stripe.
+    /// Every stripe, by the exclusive lock.
     All,
 }
 
-/// A thread's locks. Every method that locks wants the thread in a batch and, where nothing else is
-/// said, holding nothing; every one that ends in `_unless` gives up when `give_up` comes to say so
-/// while it waits: it returns false then, and the thread may be outside the gate.
+/// A thread's locks. Every locking method requires the thread to be in a batch and, unless stated
+/// otherwise, to hold nothing. The methods ending in `_unless` stop waiting once `give_up` returns
+/// true: they return false then, and the thread may be outside the gate.
 pub(crate) struct Locks {
     pass: ThreadSlot,
     held: HeldStripes,
-    /// What was held before everything was, and is to be unlocked beside it.
+    /// Stripes held before the exclusive lock, to be unlocked together with it.
     held_before: HeldStripes,
     /// Stripes of a multi-key lock, ascending; kept for its capacity.
     many: Vec<u32>,
 }
 
 impl Locks {
-    /// Of a thread that holds nothing.
+    /// Locks of a thread that holds nothing.
     pub fn new(pass: ThreadSlot) -> Self {
         let (held, held_before) = (HeldStripes::Nothing, HeldStripes::Nothing);
         Locks { pass, held, held_before, many: Vec::new() }
     }
 
-    /// The thread's pass through the gate.
+    /// The thread's slot at the gate.
     #[inline]
     pub fn pass(&self) -> &ThreadSlot {
         &self.pass
     }
 
-    /// What is held.
+    /// The stripes held now.
     #[inline]
     pub fn held(&self) -> HeldStripes {
         self.held
     }
 
-    /// The stripes that are held if they are [`HeldStripes::Many`], ascending.
+    /// The held stripes in case of [`HeldStripes::Many`], ascending.
     pub fn many(&self) -> &[u32] {
         &self.many
     }
@@ -69,7 +69,7 @@ impl Locks {
         }
     }
 
-    /// What the lock of a stripe guards, which is held: the caller keeps one reference at a time.
+    /// Data of a stripe. Its lock is held, and the caller keeps one reference at a time.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub fn data<'s>(&self, stripes: &'s [Stripe], stripe: u32) -> &'s mut StripeData {
@@ -78,7 +78,7 @@ impl Locks {
         unsafe { stripes[stripe as usize].data() }
     }
 
-    /// The side table of a stripe, which is held: the caller keeps one reference at a time.
+    /// The side table of a stripe. It is held, and the caller keeps one reference at a time.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub fn side_table<'s>(&self, tables: &'s SideTables, stripe: u32) -> Option<&'s mut Tracked> {
@@ -95,7 +95,7 @@ impl Locks {
         self.held = HeldStripes::One(stripe);
     }
 
-    /// The same, unless `give_up`.
+    /// Like `lock`, but stops waiting once `give_up` returns true.
     #[inline]
     pub fn lock_unless(
         &mut self,
@@ -111,7 +111,7 @@ impl Locks {
         locked
     }
 
-    /// Locks the stripes of many keys, all before anything is executed.
+    /// Locks the stripes of many keys, all before the command runs.
     pub fn lock_many(&mut self, stripes: &[Stripe], hashes: impl Iterator<Item = KeyHash>) {
         self.choose(hashes);
         match self.many[..] {
@@ -124,7 +124,7 @@ impl Locks {
         }
     }
 
-    /// The same, unless `give_up`.
+    /// Like `lock_many`, but stops waiting once `give_up` returns true.
     pub fn lock_many_unless(
         &mut self,
         stripes: &[Stripe],
@@ -154,14 +154,14 @@ impl Locks {
         self.many.dedup();
     }
 
-    /// Waits until every other thread is out and keeps them out.
+    /// Takes the exclusive lock: waits until every other thread has left, and keeps them out.
     pub fn lock_all(&mut self) {
         debug_assert_eq!(self.held, HeldStripes::Nothing);
         self.pass.exclusive();
         self.held = HeldStripes::All;
     }
 
-    /// The same, unless `give_up`.
+    /// Like `lock_all`, but stops waiting once `give_up` returns true.
     pub fn lock_all_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         debug_assert_eq!(self.held, HeldStripes::Nothing);
         let locked = self.pass.exclusive_unless(give_up);
@@ -171,8 +171,8 @@ impl Locks {
         locked
     }
 
-    /// Locks everything beside what is held, which stays held all the while; false if `give_up`:
-    /// then all is as before. The thread has the script token.
+    /// Locks the rest of the keyspace while the held stripes stay locked; false, with the same
+    /// locks as before, if `give_up` returned true. The thread has the script token.
     pub fn lock_rest_unless(&mut self, stripes: &[Stripe], give_up: impl Fn() -> bool) -> bool {
         let lock = |i: usize| &stripes[i].lock;
         let locked = match self.held {

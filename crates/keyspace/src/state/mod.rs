@@ -1,5 +1,5 @@
-//! What threads share, and what each keeps: tables of keys and of observers, counters, policies. It
-//! knows no [`crate::Handle`].
+//! Shared and per-thread state: tables of keys and of observers, counters, policies. Independent of
+//! [`crate::Handle`].
 
 pub(crate) mod cleared;
 pub(crate) mod compaction;

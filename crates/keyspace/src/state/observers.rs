@@ -1,4 +1,4 @@
-//! What a thread keeps for the observers of its changes.
+//! A thread's state for the observers of its changes.
 
 use crate::state::effect::EffectSink;
 use crate::state::event::Events;
@@ -7,23 +7,23 @@ use crate::state::order::{Origin, Uncommitted};
 use crate::state::waiting::ReadyKey;
 use std::collections::VecDeque;
 
-/// Sinks of effects, and what other observers are to learn when the command is through.
+/// Sinks of effects, and notifications to be sent at the end of the command.
 #[derive(Default)]
 pub(crate) struct Observers {
-    /// Where the effect came from that is being applied.
+    /// Origin of the effect being applied.
     pub origin: Origin,
     pub sink: Option<Box<dyn EffectSink>>,
-    /// [`Sinks::version`](crate::state::order::Sinks::version) when the sink was made.
+    /// [`Sinks::version`](crate::state::order::Sinks::version) when the sink was created.
     pub sinks_seen: u64,
     /// [`SinkSource::is_strict`](crate::SinkSource::is_strict) of the sink's source.
     pub is_strict: bool,
-    /// What the sink has learned of and was not committed.
+    /// Changes recorded in the sink but not yet committed.
     pub uncommitted: Uncommitted,
-    /// The latest epoch that was written to, or seen something of.
+    /// The latest epoch in which this thread wrote, or of which it saw a change.
     pub need: u64,
-    /// Events that wait for the end of their command.
+    /// Events queued until the end of their command.
     pub events: Events,
-    /// Keys that have changed and that clients are blocked on; each at most once.
+    /// Changed keys with blocked clients; each at most once.
     pub ready: VecDeque<ReadyKey>,
     /// Room for the bytes of a change of a value type; empty between two changes.
     pub change: Vec<u8>,

@@ -1,12 +1,11 @@
 //! The order of changes, and the epochs in which they become durable.
 //!
 //! No lock and no shared counter orders all changes. Each stripe numbers its own, under its lock,
-//! and that is order enough: a change is of one key, and a key has one stripe. What orders stripes
-//! among each other, roughly, is the *epoch*, a number that a thread that makes changes
-//! durable advances now and then, and that is read under the locks of each commit. So a change that
-//! was made in the knowledge of another has no lower epoch, and all changes up to the end of an
-//! epoch together are a state that there could have been (as in Silo: Tu et al., "Speedy
-//! Transactions in Multicore In-Memory Databases", SOSP 2013).
+//! which suffices: a change is of one key, and a key has one stripe. Stripes are ordered among each
+//! other, roughly, by the *epoch*, a number that is advanced periodically by a thread that makes
+//! changes durable, and read under the locks of each commit. So a change that depends on another
+//! has no lower epoch, and all changes up to the end of an epoch together are a consistent state
+//! (as in Silo: Tu et al., "Speedy Transactions in Multicore In-Memory Databases", SOSP 2013).
 //!
 //! ```text
 //! order   +----------------------+----------------------+
@@ -14,8 +13,7 @@
 //!         +----------------------+----------------------+
 //! ```
 //!
-//! What changes whole databases is made with everything held, and has an epoch of its own, to which
-//! nothing else belongs.
+//! Changes of whole databases are made with everything held, and each has an epoch of its own.
 
 use crate::state::effect::EffectSink;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -24,18 +22,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Bits of an [`Order`] that count within an epoch.
 const COUNT_BITS: u32 = 24;
 
-/// Where a change stands among those of the same stripe. Later ones have higher orders.
+/// Position of a change among those of the same stripe. Later ones have higher orders.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Order(pub u64);
 
 impl Order {
-    /// The first of an epoch.
+    /// The first order of an epoch.
     #[inline]
     pub fn first_of(epoch: u64) -> Self {
         Order(epoch << COUNT_BITS)
     }
 
-    /// The epoch that it was made in; that of its commit may be later.
+    /// Epoch of the change; that of its commit may be later.
     #[inline]
     pub fn epoch(self) -> u64 {
         self.0 >> COUNT_BITS
@@ -48,8 +46,8 @@ impl Order {
     }
 }
 
-/// The epoch that changes belong to that are committed now. Read often and written seldom, on a
-/// cache line of its own.
+/// The epoch of the changes being committed. Read often and written seldom, on a cache line of its
+/// own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Epochs(AtomicU64);
@@ -61,7 +59,7 @@ impl Default for Epochs {
 }
 
 impl Epochs {
-    /// The epoch of this moment; at first 1.
+    /// The present epoch; at first 1.
     #[inline]
     pub fn now(&self) -> u64 {
         self.0.load(SeqCst)
@@ -72,14 +70,14 @@ impl Epochs {
         self.0.fetch_add(1, SeqCst)
     }
 
-    /// Lets epochs begin after those of a log that was read. No thread commits meanwhile.
+    /// Starts epochs after those of a log that was read. No thread commits meanwhile.
     pub fn begin_at(&self, epoch: u64) {
         self.0.fetch_max(epoch, SeqCst);
     }
 }
 
-/// Where an effect was made first: 0 is this process. A sink that brings effects in from elsewhere
-/// leaves out those that carry its own origin.
+/// The process that first made an effect: 0 is this process. A sink that imports effects from
+/// another process skips those with its own origin.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Origin(pub u32);
 
@@ -88,26 +86,25 @@ impl Origin {
     pub const LOCAL: Origin = Origin(0);
 }
 
-/// Makes the sinks of all threads: those of a log, of replicas, of an index.
+/// Creates a sink for every thread: those of a log, of replicas, of an index.
 pub trait SinkSource: Send + Sync {
     /// A sink for a thread that holds something.
     fn sink(&self) -> Box<dyn EffectSink>;
 
-    /// Whether its sinks decide which epoch a commit belongs to ([`EffectSink::commit`]). Of
-    /// several such sources the first decides, and all others learn of it
-    /// ([`EffectSink::committed`]).
+    /// Whether its sinks choose the epoch of a commit ([`EffectSink::commit`]). Of several such
+    /// sources the first chooses, and all others are notified ([`EffectSink::committed`]).
     fn owns_epochs(&self) -> bool {
         false
     }
 
-    /// Whether readers are to learn which epoch they have seen something of
+    /// Whether readers need the epoch of the changes that they have seen
     /// ([`crate::Handle::take_need`]).
     fn is_strict(&self) -> bool {
         false
     }
 }
 
-/// A source of sinks, by the name under which it is replaced or taken away.
+/// A source of sinks, with the name by which it is replaced or removed.
 type Named = (&'static str, Arc<dyn SinkSource>);
 
 /// The sources of sinks; a source that owns epochs comes first.
@@ -118,7 +115,7 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Changes whenever the source does.
+    /// Changes whenever a source is set.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Relaxed)
@@ -145,12 +142,12 @@ impl Sinks {
     }
 }
 
-/// Effects that the sink has learned of, under locks that are still held.
+/// Effects recorded in the sink, under locks still held.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Uncommitted {
     pub(crate) any: bool,
-    /// One of them is of a whole database.
+    /// Whether one of the changes concerns a whole database.
     pub(crate) alone: bool,
-    /// The epoch when the first was made.
+    /// The epoch of the first change.
     pub(crate) epoch: u64,
 }

@@ -1,8 +1,8 @@
-//! Eviction policies, and what the 24-bit access field of an entry means under each.
+//! Eviction policies, and the meaning of an entry's 24-bit access field under each.
 //!
 //! * LRU (and every policy that needs no field of its own): seconds of Unix time, modulo 2^24, of
 //!   the last use.
-//! * LRM: the same, of the last change.
+//! * LRM: seconds of the last change, likewise.
 //! * LFU: 16 bits of minutes when the counter was last decayed, 8 bits of logarithmic counter
 //!   (Morris), as Redis documents under `lfu-log-factor` and `lfu-decay-time`.
 //! * S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): 21 bits
@@ -20,11 +20,11 @@ use std::time::Duration;
 
 const ACCESS_MASK: u32 = 0x00ff_ffff;
 
-/// LFU counter of an entry that was just made: high enough not to be evicted before it had a
-/// chance.
+/// LFU counter of a new entry: high enough not to be evicted before it can be used again.
 const LFU_INITIAL: u32 = 5;
 
-/// S3-FIFO: uses counted at most, the bit of the main queue, and where the time begins.
+/// S3-FIFO: maximum number of uses counted, the bit of the main queue, and the first bit of the
+/// time.
 const USES_MASK: u32 = 0b011;
 const MAIN_BIT: u32 = 0b100;
 const JOINED_SHIFT: u32 = 3;
@@ -32,33 +32,33 @@ const JOINED_MASK: u32 = ACCESS_MASK >> JOINED_SHIFT;
 /// Units of the byte clock per memory limit, as a power of two.
 const UNITS_PER_LIMIT_LOG2: u32 = 12;
 
-/// What is removed when the memory limit is reached.
+/// Policy of eviction at the memory limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Policy {
-    /// Nothing: writes that need memory are refused.
+    /// No eviction: writes that need memory are rejected.
     #[default]
     NoEviction,
     /// Any key, approximately the least recently used.
     AllKeysLru,
-    /// Any key, approximately the least recently modified: what is only read grows old.
+    /// Any key, approximately the least recently modified: reads do not count.
     AllKeysLrm,
     /// Any key, approximately the least frequently used.
     AllKeysLfu,
     /// Any key.
     AllKeysRandom,
-    /// Of the keys with an expiry, approximately the least recently used.
+    /// Approximately the least recently used key with an expiry.
     VolatileLru,
-    /// Of the keys with an expiry, approximately the least recently modified.
+    /// Approximately the least recently modified key with an expiry.
     VolatileLrm,
-    /// Of the keys with an expiry, approximately the least frequently used.
+    /// Approximately the least frequently used key with an expiry.
     VolatileLfu,
     /// Any key with an expiry.
     VolatileRandom,
-    /// Of the keys with an expiry, approximately the one that expires first.
+    /// Approximately the key with the earliest expiry.
     VolatileTtl,
-    /// Any key, approximately in the order of S3-FIFO: new keys must be used soon or go first, and
-    /// keys that went so but are set again are given a longer stay.
+    /// Any key, approximately in the order of S3-FIFO: new keys not used soon are evicted first,
+    /// and such keys stay longer if they are set again.
     AllKeysS3Fifo,
 }
 
@@ -82,12 +82,12 @@ impl Policy {
         POLICIES.iter().map(|(policy, _)| *policy)
     }
 
-    /// The name that `maxmemory-policy` knows it by.
+    /// The name of the policy in `maxmemory-policy`.
     pub fn name(self) -> &'static str {
         POLICIES[self as usize].1
     }
 
-    /// The policy of a name, in lower case.
+    /// The policy with this name, in lower case.
     pub fn from_name(name: &str) -> Option<Policy> {
         POLICIES.iter().find(|(_, known)| *known == name).map(|(policy, _)| *policy)
     }
@@ -109,7 +109,7 @@ impl Policy {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
     }
 
-    /// True if keys are removed by the time of their last use, or of their last change.
+    /// True if keys are evicted by the time of their last use or change.
     pub fn is_lru(self) -> bool {
         matches!(
             self,
@@ -123,14 +123,14 @@ impl Policy {
     }
 }
 
-/// The policy in force and its parameters, changed at any time by `CONFIG SET`.
+/// The current policy and its parameters, changed at any time by `CONFIG SET`.
 #[derive(Debug)]
 pub(crate) struct PolicyCell {
     policy: AtomicU8,
     samples: AtomicU32,
     lfu_log_factor: AtomicU32,
     lfu_decay_minutes: AtomicU32,
-    /// Time that a command spends on evictions at most, in nanoseconds.
+    /// Maximum time that a command spends on evictions, in nanoseconds.
     budget_nanos: AtomicU64,
 }
 
@@ -160,8 +160,8 @@ impl PolicyCell {
         self.samples.load(Relaxed)
     }
 
-    /// Time that a command spends on evictions at most before it is let through, as long as there
-    /// is something to evict.
+    /// Maximum time that a command spends on evictions before it proceeds, while there is something
+    /// to evict.
     pub fn budget(&self) -> Duration {
         Duration::from_nanos(self.budget_nanos.load(Relaxed))
     }
@@ -178,8 +178,8 @@ impl PolicyCell {
     }
 }
 
-/// What `maxmemory-eviction-tenacity` allows: 50 microseconds each up to 10, 15 % more for each
-/// step from there on, and with 100 as long as it takes.
+/// Time limit by `maxmemory-eviction-tenacity`: 50 microseconds per step up to 10, 15 % more for
+/// each further step, and unlimited at 100.
 fn budget(tenacity: u32) -> Duration {
     let step = Duration::from_micros(50);
     match tenacity {
@@ -189,7 +189,7 @@ fn budget(tenacity: u32) -> Duration {
     }
 }
 
-/// What a field holds.
+/// Content of the access field.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum AccessField {
     #[default]
@@ -198,11 +198,11 @@ enum AccessField {
     Queue,
 }
 
-/// What a thread writes into the access field, refreshed with its clock.
+/// Values that a thread writes into access fields, refreshed with its clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AccessClock {
     field: AccessField,
-    /// Under LRM a use that changes nothing is not noted.
+    /// Whether the access field is updated by changes only (LRM).
     only_changes: bool,
     seconds: u32,
     minutes: u32,
@@ -234,7 +234,7 @@ impl AccessClock {
         self.inserted = (bytes >> shift) as u32 & JOINED_MASK;
     }
 
-    /// True if the field says which queue an entry is in.
+    /// True if the field holds the queue of an entry (S3-FIFO).
     #[inline]
     pub fn has_queues(&self) -> bool {
         self.field == AccessField::Queue
@@ -255,7 +255,7 @@ impl AccessClock {
         self.inserted << JOINED_SHIFT | MAIN_BIT
     }
 
-    /// Field of an entry that was used and had the field `old`, or that takes the place of one.
+    /// Field of a used entry that had the field `old`, or of one that replaces it.
     #[inline]
     pub fn used(&self, old: u32) -> u32 {
         match self.field {
@@ -270,7 +270,7 @@ impl AccessClock {
         }
     }
 
-    /// Notes a use that changes nothing by itself.
+    /// Records a use that is no change.
     #[inline]
     pub fn touch_unchanged(&self, entry: Entry) {
         if !self.only_changes {
@@ -278,7 +278,7 @@ impl AccessClock {
         }
     }
 
-    /// Notes a change of what was noted as used before.
+    /// Updates the access field after a change, under policies that count changes only.
     #[inline]
     pub fn touch_changed(&self, entry: Entry) {
         if self.only_changes {
@@ -286,7 +286,7 @@ impl AccessClock {
         }
     }
 
-    /// Notes a use. The entry's line is written only if the field changes.
+    /// Records a use. The entry's cache line is written only if the field changes.
     #[inline]
     pub fn touch(&self, entry: Entry) {
         let old = entry.access();
@@ -301,20 +301,20 @@ impl AccessClock {
         self.seconds.wrapping_sub(access) & ACCESS_MASK
     }
 
-    /// The same of an entry that another thread may have used, whose clock is ahead by a little: it
-    /// was used now.
+    /// Like [`AccessClock::idle_seconds`], but returns 0 if another thread, with its clock slightly
+    /// ahead, has used the entry.
     pub fn seconds_since(&self, access: u32) -> u32 {
         let seconds = self.idle_seconds(access);
         if seconds > ACCESS_MASK / 2 { 0 } else { seconds }
     }
 
-    /// Whether the field holds the time of the last change, of which reads are none.
+    /// Whether the field holds the time of the last change rather than of the last use.
     pub fn notes_only_changes(&self) -> bool {
         self.only_changes
     }
 
-    /// Field of an entry that was last used so many seconds ago, when the field holds a time. It
-    /// wraps as the field does.
+    /// Access field of an entry last used `seconds` seconds ago, if the field holds a time. Wraps
+    /// as the field does.
     pub fn idle_for(&self, seconds: u64) -> u32 {
         self.seconds.wrapping_sub(seconds as u32) & ACCESS_MASK
     }
@@ -337,8 +337,8 @@ impl AccessClock {
         self.inserted.wrapping_sub(access >> JOINED_SHIFT) & JOINED_MASK
     }
 
-    /// Field of an entry whose turn has come at the end of its queue, if it stays: in the main
-    /// queue, for as often as it was used since it joined. `None` if it goes.
+    /// New access field of an entry at the end of its queue, if it stays: in the main queue, for as
+    /// many rounds as it was used since it joined. `None` if it is evicted.
     pub fn second_chance(&self, access: u32) -> Option<u32> {
         let uses = access & USES_MASK;
         match (is_main(access), uses) {
@@ -373,12 +373,12 @@ impl AccessClock {
     }
 }
 
-/// Whether an S3-FIFO field is that of an entry in the main queue.
+/// Whether the S3-FIFO field belongs to an entry in the main queue.
 pub(crate) fn is_main(access: u32) -> bool {
     access & MAIN_BIT != 0
 }
 
-/// SplitMix64 (Steele et al., OOPSLA 2014): sampling needs cheap chance, not secrecy.
+/// SplitMix64 (Steele et al., OOPSLA 2014): sampling needs cheap randomness, not secrecy.
 pub(crate) fn draw(state: &Cell<u64>) -> u64 {
     let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
     state.set(next);

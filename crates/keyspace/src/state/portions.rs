@@ -1,23 +1,23 @@
-//! Where a large collection is of which a snapshot is being taken in portions.
+//! Location of a large collection while a snapshot takes it in portions.
 
 use crate::structures::image::ImageId;
 use crate::structures::large::Large;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A large collection that is handed out in portions: [`Handle::continue_portions`].
+/// A large collection that a snapshot takes in portions: [`crate::Handle::continue_portions`].
 #[derive(Debug)]
 pub struct Portions {
     id: ImageId,
     place: Mutex<Whereabouts>,
 }
 
-/// Where the collection is.
+/// Location of the collection.
 pub(crate) enum Whereabouts {
-    /// At a key.
+    /// Value of a key.
     Key { db: u16, key: Box<[u8]> },
-    /// Nowhere else any more.
+    /// Owned by the snapshot.
     Own(Box<Large>),
-    /// All of it was handed out.
+    /// Completely taken.
     Done,
 }
 
@@ -32,12 +32,12 @@ impl std::fmt::Debug for Whereabouts {
 }
 
 impl Portions {
-    /// Of the collection at a key, whose stripe is held.
+    /// Locates the collection at a key. The key's stripe is held.
     pub(crate) fn new(id: ImageId, db: u16, key: &[u8]) -> Arc<Self> {
         Arc::new(Portions { id, place: Mutex::new(Whereabouts::Key { db, key: key.into() }) })
     }
 
-    /// The name under which the collection knows it.
+    /// The ID of the collection's snapshot.
     pub(crate) fn id(&self) -> ImageId {
         self.id
     }
@@ -46,17 +46,17 @@ impl Portions {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The collection is at another key now, whose stripe is held as is that where it was.
+    /// Records that the collection was moved to another key. The stripes of both keys are held.
     pub(crate) fn moved(&self, db: u16, key: &[u8]) {
         *self.place() = Whereabouts::Key { db, key: key.into() };
     }
 
-    /// The collection is at no key any more, and nobody refers to it.
+    /// Takes ownership of the collection: no key holds it any more.
     pub(crate) fn own(&self, large: Box<Large>) {
         *self.place() = Whereabouts::Own(large);
     }
 
-    /// Two databases change places.
+    /// Updates the location after two databases were swapped.
     pub(crate) fn swap(&self, a: u16, b: u16) {
         if let Whereabouts::Key { db, .. } = &mut *self.place() {
             *db = match *db {

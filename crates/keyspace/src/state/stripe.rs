@@ -1,4 +1,4 @@
-//! A stripe: one lock, and what it guards, on one cache line.
+//! A stripe: one lock and the data that it guards, on one cache line.
 
 use crate::state::ghost::Ghost;
 use crate::state::interest::Interest;
@@ -10,12 +10,12 @@ use petrel_lock::StripeLock;
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU8;
 
-/// The share of the keyspace whose hashes begin alike, in all databases.
+/// The keys of all databases with the same first bits of their hashes.
 #[repr(align(64))]
 pub(crate) struct Stripe {
     pub lock: StripeLock,
-    /// Which keys of the stripe are tracked ([`crate::tracking::TRACKED`]); changed by the holder
-    /// of the lock.
+    /// Whether the stripe has tracked keys, as bits ([`crate::tracking::TRACKED`]); changed by the
+    /// holder of the lock.
     pub tracked: AtomicU8,
     data: UnsafeCell<StripeData>,
 }
@@ -27,17 +27,17 @@ unsafe impl Sync for Stripe {}
 #[cfg(not(feature = "shuttle"))]
 const _: () = assert!(size_of::<Stripe>() == 64);
 
-/// What the lock of a stripe guards.
+/// Data guarded by the lock of a stripe.
 #[derive(Default)]
 pub(crate) struct StripeData {
     first: EntryTable,
-    /// Order of the last change that a sink learned of.
+    /// Order of the last recorded change.
     pub order: Order,
     /// Tables of the databases from 1 on; none until one of them is written.
     more: Option<Box<Later>>,
-    /// There only while some client watches a key of the stripe, or waits for one.
+    /// Present only while a key of the stripe is watched or awaited.
     pub interest: Option<Box<Interest>>,
-    /// There only after evictions by S3-FIFO.
+    /// Present only after evictions by S3-FIFO.
     pub ghost: Option<Box<Ghost>>,
 }
 
@@ -49,7 +49,7 @@ impl Stripe {
         Stripe { lock: StripeLock::new(), tracked: AtomicU8::new(0), data: UnsafeCell::default() }
     }
 
-    /// What the lock guards.
+    /// The guarded data.
     ///
     /// # Safety
     /// The calling thread holds the lock or the exclusive intent, and no other reference from here
@@ -60,10 +60,10 @@ impl Stripe {
         unsafe { &mut *self.data.get() }
     }
 
-    /// Where the bucket array of database 0 is, for a peek without the lock.
+    /// The bucket array of database 0, for a peek without the lock.
     #[inline]
     pub fn peek(&self) -> &Array<Bucket> {
-        // SAFETY: the reference is to an atomic word alone, which lies inside the cell.
+        // SAFETY: the reference is to a single atomic word inside the cell.
         unsafe { &(*self.data.get()).first.array }
     }
 }
@@ -84,7 +84,7 @@ impl StripeData {
         }
     }
 
-    /// The table of a database, made if it was never written.
+    /// The table of a database, created on first use.
     #[inline]
     pub fn table_mut(&mut self, db: u16, databases: usize) -> &mut EntryTable {
         match db {
@@ -93,16 +93,15 @@ impl StripeData {
         }
     }
 
-    /// Apart, so that the way to database 0 is short.
+    /// Out of line, so that the path to database 0 is short.
     #[inline(never)]
     fn later_table_mut(&mut self, db: u16, databases: usize) -> &mut EntryTable {
         let tables = || Box::new(Later((1..databases).map(|_| EntryTable::default()).collect()));
         &mut self.more.get_or_insert_with(tables).0[usize::from(db) - 1]
     }
 
-    /// Takes the table of a database out, leaving an empty one. The keyspace is held exclusively: a
-    /// thread that might [peek](crate::Peeker) at the table, whose atomic word is moved, would
-    /// be inside.
+    /// Takes the table of a database, leaving an empty one. The keyspace is held exclusively, so no
+    /// thread can [peek](crate::Peeker) at the table while its atomic word moves.
     pub fn take_table(&mut self, db: u16) -> EntryTable {
         match db {
             0 => std::mem::take(&mut self.first),
@@ -113,8 +112,7 @@ impl StripeData {
         }
     }
 
-    /// Lets two databases change places. The keyspace is held exclusively, as for
-    /// [`StripeData::take_table`].
+    /// Swaps two databases. The keyspace is held exclusively, as for [`StripeData::take_table`].
     pub fn swap_tables(&mut self, a: u16, b: u16, databases: usize) {
         let table = self.take_table(a);
         let other = std::mem::replace(self.table_mut(b, databases), table);

@@ -1,5 +1,5 @@
-//! The figures of all threads, as one thread reads them: without a lock as long as no thread comes
-//! or goes.
+//! Counters of all threads, as read by one thread: without a lock as long as the set of threads is
+//! unchanged.
 
 use crate::state::counters::Counters;
 use crate::state::keyspace::Keyspace;
@@ -13,8 +13,8 @@ pub(crate) struct ThreadStats {
 }
 
 impl ThreadStats {
-    /// The threads' figures. A thread that left a moment ago may be counted twice or not at all,
-    /// once.
+    /// The counters of all threads. A thread that has just ended may be counted twice or not at
+    /// all, once.
     pub fn get(&mut self, keyspace: &Keyspace) -> &[Arc<Counters>] {
         let version = keyspace.threads_version();
         if self.version != Some(version) {

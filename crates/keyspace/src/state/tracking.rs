@@ -1,5 +1,5 @@
-//! Which clients have read which keys of a stripe: the tables of client-side caching
-//! (`observers/tracking.rs` says how they are used).
+//! Tables of client-side caching: the tracked keys of each stripe and the clients that read them
+//! (used by `observers/tracking.rs`).
 
 pub(crate) mod names;
 pub(crate) mod readers;
@@ -11,24 +11,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 pub use tracked::Readers;
 pub(crate) use tracked::{SideTables, Tracked};
 
-/// Bits of what a stripe says: some key is tracked, and some that have no entry in database 0 whose
-/// slot could bear the mark.
+/// Flags of a stripe: it has tracked keys; some of them have no entry in database 0 with a slot
+/// that could bear the mark.
 pub(crate) const TRACKED: u8 = 1;
 pub(crate) const TRACKED_BY_NAME: u8 = 2;
 
-/// What all threads share of the table.
+/// State of the tracking table shared by all threads.
 #[derive(Default)]
 pub(crate) struct Tracking {
     pub tables: SideTables,
     pub readers: Registry,
-    /// Keys that the table may hold; 0 for any number.
+    /// Maximum number of keys in the table; 0 for no limit.
     pub(crate) keys_max: AtomicUsize,
-    /// The table may hold more: the limit was lowered, or there was no time to forget them all.
+    /// The table may exceed the limit: the limit was lowered, or the last removal stopped early.
     pub(crate) suspect: AtomicBool,
-    /// The stripe in which keys are forgotten next.
+    /// Next stripe from which tracked keys are removed.
     pub(crate) forget_at: AtomicUsize,
-    /// A thread is forgetting keys: two that counted before either has forgotten any would forget
-    /// twice as many.
+    /// A thread is removing tracked keys: two that counted at the same time would remove twice as
+    /// many.
     pub(crate) forgetting: AtomicBool,
 }
 

@@ -1,12 +1,12 @@
-//! How keys were used, as what saves them passes it on.
+//! Usage of keys (idle time or frequency), as snapshots carry it.
 
 use crate::state::policy::AccessClock;
 use crate::structures::view::View;
 
-/// How a key was used, as far as the policy in force knows it.
+/// Usage of a key, as far as the current policy records it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Usage {
-    /// The policy keeps nothing that others understand.
+    /// Nothing that other servers could use.
     #[default]
     Unknown,
     /// Seconds since the last use.
@@ -15,7 +15,7 @@ pub enum Usage {
     Frequency(u8),
 }
 
-/// Tells the usage of keys that are being walked, as of the moment at which it was made.
+/// Reads the usage of keys, as of the time of its creation.
 #[derive(Clone, Debug)]
 pub struct Usages {
     pub(crate) clock: AccessClock,

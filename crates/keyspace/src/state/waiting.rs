@@ -1,13 +1,13 @@
 //! Keys with blocked clients: each has a queue, in order of arrival, in a side table of its
 //! stripe.
 //!
-//! A change of such a key makes it *ready*: the thread that made the change finds it in
-//! [`Handle::next_ready`] and is to try the waiters in order, under the locks of their keys. Until
-//! that is done the key says of itself that it is ready ([`Handle::holds_ready`]), so that a thread
-//! that comes in between can do it first: no command overtakes a waiter.
+//! A change of such a key makes it *ready*: the thread that made the change gets it from
+//! [`Handle::next_ready`] and tries the waiters in order, under the locks of their keys. Until that
+//! is done the key is marked as ready ([`Handle::holds_ready`]), so that another thread can try
+//! them first: no command overtakes a waiter.
 //!
-//! Everything here is guarded by the locks of the stripes. What waits is opaque: the keyspace keeps
-//! it and hands it back.
+//! Everything here is guarded by the locks of the stripes. Waiters are opaque: the keyspace stores
+//! them and hands them back.
 
 use crate::structures::form::Type;
 use crate::structures::view::View;
@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// A waiter. What it is, only its owner knows.
+/// A waiter, opaque to the keyspace.
 pub type Waiter = Arc<dyn Any + Send + Sync>;
 
-/// What a key must hold for a waiter to be worth a try.
+/// Content of a key for which a waiter is tried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Awaited {
     type_of: Type,
@@ -36,8 +36,8 @@ impl Awaited {
     /// A stream.
     pub const STREAM: Self = Awaited { type_of: Type::Stream, or_loss: false };
 
-    /// The same, or anything else in its place, be it nothing: for waiters that must learn that it
-    /// is gone.
+    /// Like `self`, but also tried when the key is removed or holds another type: for waiters that
+    /// must learn of its loss.
     pub const fn or_loss(self) -> Self {
         Awaited { or_loss: true, ..self }
     }
@@ -47,7 +47,7 @@ impl Awaited {
     }
 }
 
-/// A key that changed while a client is blocked on it.
+/// A changed key with blocked clients.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReadyKey {
     /// The database.
@@ -56,22 +56,22 @@ pub struct ReadyKey {
     pub key: Box<[u8]>,
 }
 
-/// How many keys are waited for.
+/// Numbers of awaited keys.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WaitedKeys {
     /// All of them.
     pub keys: usize,
-    /// Those whose removal a waiter must learn of.
+    /// Keys with a waiter that must learn of their removal.
     pub or_loss: usize,
 }
 
-/// What is counted over all stripes.
+/// Counts over all stripes.
 #[derive(Default)]
 pub(crate) struct WaitCounts {
     pub(crate) arrivals: AtomicU64,
     keys: AtomicI64,
     or_loss: AtomicI64,
-    /// Keys that are ready and whose waiters have not all been tried.
+    /// Ready keys with untried waiters.
     pub(crate) ready: AtomicI64,
 }
 
@@ -85,7 +85,7 @@ impl WaitCounts {
 /// The queues of one stripe.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    /// By key; a key that is waited for in several databases has several queues.
+    /// Queues by key; a key awaited in several databases has several.
     keys: HashMap<Box<[u8]>, Vec<(u16, Queue)>>,
     pub(crate) ready: usize,
 }
@@ -93,13 +93,13 @@ pub(crate) struct Waiting {
 /// The waiters for one key.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// Waiters for the same, by their arrival. Few kinds of things are waited for.
+    /// Waiters for the same content, by their arrival. There are few kinds of content.
     groups: Vec<(Awaited, BTreeMap<u64, Waiter>)>,
-    /// The key has changed, and of the waiters that arrived after `tried` none has been tried
+    /// The key has changed, and none of the waiters that arrived after `tried` has been tried
     /// since.
     pub(crate) ready: bool,
     pub(crate) tried: u64,
-    /// A waiter of this queue is being tried: what it does to the key is no news to the others.
+    /// A waiter of this queue is being tried: its own changes of the key do not make the key ready.
     pub(crate) busy: bool,
 }
 
@@ -112,7 +112,7 @@ impl Queue {
         self.groups.iter().any(|(awaited, _)| awaited.or_loss)
     }
 
-    /// The first who has not been tried and may be served as the key is.
+    /// The first untried waiter that the present value may satisfy.
     pub(crate) fn next(&self, key: Option<View<'_>>) -> Option<(u64, Waiter)> {
         self.groups
             .iter()
@@ -122,7 +122,7 @@ impl Queue {
             .map(|(arrival, waiter)| (*arrival, waiter.clone()))
     }
 
-    /// Its waiters are to be tried from the first on; true if that is news.
+    /// Makes its waiters due again, from the first on; true if the key was not ready before.
     fn make_ready(&mut self) -> bool {
         if self.busy {
             return false;
@@ -152,7 +152,7 @@ impl Waiting {
         counts: &WaitCounts,
     ) {
         if !self.keys.contains_key(key) {
-            // As a rule for one database.
+            // Usually one database.
             self.keys.insert(key.into(), Vec::with_capacity(1));
         }
         let Some(queues) = self.keys.get_mut(key) else { return };
@@ -200,14 +200,14 @@ impl Waiting {
         self.count_ready(-i64::from(ready), counts);
     }
 
-    /// A key may be worth a try; true if that is new.
+    /// Makes a key ready; true if it was not before.
     pub fn make_ready(&mut self, db: u16, key: &[u8], counts: &WaitCounts) -> bool {
         let is_news = self.queue(db, key).is_some_and(Queue::make_ready);
         self.count_ready(i64::from(is_news), counts);
         is_news
     }
 
-    /// The same for every key of a database.
+    /// Makes every key of a database ready.
     pub fn make_database_ready(&mut self, db: u16, counts: &WaitCounts) -> Vec<ReadyKey> {
         let mut news = Vec::new();
         for (key, queues) in &mut self.keys {

@@ -49,7 +49,7 @@ impl Watched {
         }
     }
 
-    /// Marks the watched keys of `db` as changed for which `exists` holds.
+    /// Marks the watched keys of `db` that satisfy `exists` as changed.
     pub fn touch_database(&mut self, db: u16, exists: impl Fn(&[u8]) -> bool) {
         for ((of, key), watch) in &mut self.keys {
             if *of == db && exists(key) {

@@ -2,14 +2,14 @@
 
 use std::ptr::{self, NonNull};
 
-/// A pointer to a block that begins at a multiple of 8, or to a byte within its first 8 where the
-/// type that holds the pointer keeps a tag in the low bits. That type says as well what may be done
-/// with the block, and by which thread.
+/// A pointer to a block at a multiple of 8, or to a byte within its first 8 if the type with the
+/// pointer keeps a tag in the low bits. That type also defines the permitted uses of the block, and
+/// by which thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct Block(NonNull<u8>);
 
-// SAFETY: a pointer alone gives no access to what it points at.
+// SAFETY: a pointer alone gives no access to its target.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
@@ -31,7 +31,7 @@ impl Block {
         Block(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
     }
 
-    /// A multiple of 8, without a tag.
+    /// The address without the tag, a multiple of 8.
     #[inline]
     pub fn address(self) -> usize {
         self.0.as_ptr().expose_provenance()

@@ -1,10 +1,10 @@
-//! One cache line of the table: eight slots of eight bytes: 15 bits of hash, a mark that belongs to
-//! the table's owner, and 48 bits of address each. A table that keeps a word beside each item has
-//! those of a bucket on the line behind it.
+//! A bucket: one cache line with eight slots of eight bytes, each with 15 bits of hash, a mark for
+//! the table's owner, and a 48-bit address. A table that keeps a word beside each item has the
+//! words of a bucket in the next cache line.
 //!
-//! The tags stand together, so that one 16-byte comparison finds the candidates. Every field is
-//! atomic and written relaxed, because the prefetch pass of a batch peeks at buckets whose stripe
-//! it does not hold; the holder of the stripe is the only writer.
+//! The tags are adjacent, so that one 16-byte comparison finds the candidates. Every field is
+//! atomic and written relaxed, because the prefetch pass of a batch peeks at buckets without
+//! holding their stripe; the holder of the stripe is the only writer.
 
 use crate::structures::block::Block;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -12,30 +12,29 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 /// Slots in a bucket.
 pub(crate) const SLOTS: usize = 8;
 
-/// Largest displacement that a slot can say exactly; the next value means "this far or farther".
+/// Largest displacement that a slot stores exactly; the next value means "this far or farther".
 pub(crate) const DISPLACEMENT_MAX: u32 = 3;
 
-/// Where a tag is in its 16 bits; the highest is the slot's mark.
+/// Bits of a tag; the highest of its 16 bits is the slot's mark.
 pub(crate) const TAG_MASK: u16 = 0x7fff;
 const MARK: u16 = !TAG_MASK;
 
-/// What stands in the place of the tag of an empty slot past which searches go on: a mark of
-/// nothing.
+/// Replaces the tag of an empty slot past which probing continues: a mark without an item.
 const TOMBSTONE: u16 = MARK;
 
 const DISPLACEMENT_BITS: u64 = 0b011;
 const FLAG_BIT: u64 = 0b100;
 const OTHER_BITS: u64 = 0b111;
 
-/// What the slots of a table point at: a block that holds its own key.
+/// An item of a table: a block that holds its own key.
 pub(crate) trait Item: Copy {
-    /// What a table of such items consists of.
+    /// Cache lines of a table of such items.
     type Line: Line;
 
-    /// From what a slot keeps.
+    /// Makes an item of a slot's content.
     ///
     /// # Safety
-    /// `block` and `flag` are those of an item of this type that is alive.
+    /// `block` and `flag` are from the slot of a live item of this type.
     unsafe fn from_slot(block: Block, flag: bool) -> Self;
 
     /// The block's address: a multiple of 8 below 2^48.
@@ -44,14 +43,14 @@ pub(crate) trait Item: Copy {
     /// The key; valid for as long as the item is neither changed nor freed.
     fn key<'a>(self) -> &'a [u8];
 
-    /// What a slot says of the item without its being read: of entries and elements whether they,
-    /// or a part of them, have an expiry, for the sweep.
+    /// A property stored in the slot, so that it can be tested without reading the item: whether an
+    /// entry or element, or a part of it, has an expiry, for the sweep.
     fn flag(self) -> bool;
 }
 
-/// A bucket, and what a table keeps beside its items.
+/// A bucket with the words that a table keeps beside its items.
 pub(crate) trait Line {
-    /// What is kept beside each item.
+    /// Word kept beside each item.
     type Word: Copy + Default;
 
     fn bucket(&self) -> &Bucket;
@@ -110,7 +109,7 @@ pub(crate) struct Bucket {
     high: [AtomicU16; SLOTS],
 }
 
-/// What a slot says without its item being read.
+/// Content of a slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     word: u64,
@@ -123,14 +122,14 @@ impl Slot {
         Slot { word: item.address() as u64 | displacement | flag }
     }
 
-    /// The item that the slot points at: of the type that the slot's table holds.
+    /// The item of the slot. `I` is the item type of the slot's table.
     pub fn item<I: Item>(self) -> I {
-        // SAFETY: a table makes its slots from live items of its one type, and clears them before
+        // SAFETY: a table fills its slots from live items of its one type, and clears them before
         // their item is freed.
         unsafe { I::from_slot(Block::at(self.address()), self.flag()) }
     }
 
-    /// The same slot at another displacement.
+    /// This slot with another displacement.
     pub fn displaced(self, displacement: u32) -> Self {
         let displacement = u64::from(displacement.min(DISPLACEMENT_MAX));
         Slot { word: self.word & !DISPLACEMENT_BITS | displacement }
@@ -170,7 +169,7 @@ impl Iterator for SlotSet {
 }
 
 impl Bucket {
-    /// Slots whose tag is `tag`, whatever their marks.
+    /// Slots with the tag `tag`, regardless of their marks.
     #[inline]
     pub fn matches(&self, tag: u16) -> SlotSet {
         SlotSet(self.equal(tag))
@@ -195,7 +194,7 @@ impl Bucket {
         self.equal(0) == 0
     }
 
-    /// Whether a search goes no further than this bucket: some slot is empty, and no tombstone.
+    /// Whether a search ends at this bucket: some slot is empty and not a tombstone.
     #[inline]
     pub fn ends_search(&self) -> bool {
         self.equal_of(!0, 0) != 0
@@ -223,7 +222,7 @@ impl Bucket {
         self.set_tag(i, self.tag(i) | MARK);
     }
 
-    /// Takes the mark of a slot away, if it bears it.
+    /// Removes the mark of a slot; true if it had one.
     #[inline]
     pub fn take_mark(&self, i: usize) -> bool {
         let (word, bit) = (&self.tags[i / 4], u64::from(MARK) << (i % 4 * 16));
@@ -249,13 +248,13 @@ impl Bucket {
         self.set_tag(i, 0);
     }
 
-    /// Empties a slot so that searches end where they did before.
+    /// Empties a slot without changing where searches end.
     #[inline]
     pub fn vacate(&self, i: usize) {
         self.set_tag(i, if self.ends_search() { 0 } else { TOMBSTONE });
     }
 
-    /// Makes this bucket the same as another.
+    /// Overwrites this bucket with another.
     pub fn copy(&self, from: &Bucket) {
         for i in 0..SLOTS {
             self.set(i, from.tag(i), from.slot(i));
@@ -268,13 +267,13 @@ impl Bucket {
         self.tags[i / 4].store(word | u64::from(tag) << shift, Relaxed);
     }
 
-    /// Bit set of the slots whose tag equals `tag`, whatever their marks.
+    /// Bit set of the slots with the tag `tag`, regardless of their marks.
     #[inline]
     fn equal(&self, tag: u16) -> u32 {
         self.equal_of(TAG_MASK, tag)
     }
 
-    /// Bit set of the slots of whose 16 bits those in `mask` equal `bits`.
+    /// Bit set of the slots with 16 bits that equal `bits` under `mask`.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     fn equal_of(&self, mask: u16, bits: u16) -> u32 {
@@ -292,7 +291,7 @@ impl Bucket {
         }
     }
 
-    /// Bit set of the slots of whose 16 bits those in `mask` equal `bits`.
+    /// Bit set of the slots with 16 bits that equal `bits` under `mask`.
     #[cfg(not(target_arch = "x86_64"))]
     #[inline]
     fn equal_of(&self, mask: u16, bits: u16) -> u32 {

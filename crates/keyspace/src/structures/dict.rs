@@ -27,28 +27,28 @@ use petrel_heap::prefetch;
 use petrel_heap::{BLOCK_BYTES_MAX, Cache};
 use std::ops::Range;
 
-/// Buckets of a segment at most, and the numbers of buckets before: a segment grows by half at
-/// first, and by a quarter where that is most of what the dict has; there, arrays fill the heap's
-/// blocks. Two halves of a full segment have 326 each, and grow twice before they are split.
+/// Bucket counts through which a segment grows: by half at first, and by a quarter at the sizes
+/// that hold most of a dict's memory; there, arrays fill the heap's blocks. Two halves of a full
+/// segment have 326 each, and grow twice before they are split.
 const STEPS: [usize; 17] =
     [1, 2, 3, 5, 8, 12, 18, 28, 43, 71, 107, 169, 210, 263, 326, 419, BLOCK_BYTES_MAX / 64];
-/// Elements of a segment at most: as many as its table holds without growing further.
+/// Maximum number of elements of a segment: as many as its largest table holds.
 const SEGMENT_MAX: usize = capacity(STEPS[STEPS.len() - 1]);
-/// The directory has at most 2^16 places; beyond, segments grow.
+/// The directory has at most 2^16 places; then segments grow instead of being split.
 const DEPTH_MAX: u32 = 16;
-/// Buckets looked at by one step of a relocation: some ten microseconds.
+/// Buckets checked by one step of a relocation: about ten microseconds.
 const BUCKETS_PER_MOVE: usize = 64;
-/// Buckets whose elements are prefetched ahead while all are walked.
+/// Buckets ahead of a full walk that have their elements prefetched.
 const BUCKETS_AHEAD: usize = 2;
 /// Elements prefetched ahead while a segment is split.
 const SPLIT_AHEAD: usize = 16;
-/// Draws before a random choice gives up on rejection.
+/// Rejected draws before a random choice falls back to a walk.
 const RANDOM_TRIES: usize = 256;
 
 /// A set of elements with distinct keys.
 pub(crate) struct Dict {
     hasher: KeyHasher,
-    /// Bits of hash that the directory looks at.
+    /// Bits of hash that index the directory.
     depth: u32,
     /// Segment by the first `depth` bits of the hash.
     directory: Vec<u32>,
@@ -58,19 +58,19 @@ pub(crate) struct Dict {
     bytes: usize,
     /// Buckets of the largest segment.
     buckets_max: usize,
-    /// The stamp that elements get which come in.
+    /// Stamp of new elements.
     stamp: u8,
-    /// There only while an image takes the elements in portions.
+    /// Present only while a snapshot takes the elements in portions.
     taking: Option<Box<Taking>>,
 }
 
 struct Segment {
-    /// Bits of hash that all elements have in common.
+    /// Number of first hash bits common to all elements.
     depth: u32,
     table: Table<Element>,
 }
 
-/// Where an element lies, until the dict changes.
+/// Position of an element, valid until the dict changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DictPosition {
     segment: u32,
@@ -78,8 +78,8 @@ pub(crate) struct DictPosition {
 }
 
 impl Dict {
-    /// An empty dict with a hasher of its own, whose seed follows from `hasher`: dicts are filled
-    /// from each other in the order in which they lie.
+    /// An empty dict with a hasher of its own, seeded from `hasher`: dicts are often filled from
+    /// each other in hash order, which would crowd the buckets if they shared a hasher.
     pub fn new(hasher: &KeyHasher) -> Self {
         Dict {
             hasher: hasher.reseeded(),
@@ -94,7 +94,7 @@ impl Dict {
         }
     }
 
-    /// What hashes the elements' keys.
+    /// The hasher of the elements' keys.
     pub fn hasher(&self) -> &KeyHasher {
         &self.hasher
     }
@@ -104,7 +104,7 @@ impl Dict {
         self.len
     }
 
-    /// Bytes behind this struct: elements, bucket arrays, directory.
+    /// Bytes outside this struct: elements, bucket arrays, directory.
     pub fn footprint(&self) -> usize {
         self.bytes
             + self.directory.capacity() * size_of::<u32>()
@@ -117,13 +117,13 @@ impl Dict {
         Some(self.find(key)?.1)
     }
 
-    /// Finds an element and where it lies.
+    /// Finds an element and its position.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<(DictPosition, Element)> {
         self.find_hashed(key, self.hasher.hash(key))
     }
 
-    /// The same for a key whose hash, by [`Dict::hasher`], is known.
+    /// Like [`Dict::find`], for a known hash, from [`Dict::hasher`].
     #[inline]
     pub fn find_hashed(&self, key: &[u8], hash: KeyHash) -> Option<(DictPosition, Element)> {
         let segment = self.segment_of(hash);
@@ -133,12 +133,12 @@ impl Dict {
         Some((DictPosition { segment, position }, element))
     }
 
-    /// Adds an element whose key is not there.
+    /// Adds an element with an absent key.
     pub fn insert(&mut self, element: Element, cache: &mut Cache) {
         self.insert_hashed(element, self.hasher.hash(element.key()), cache);
     }
 
-    /// The same for a key whose hash is known.
+    /// Like [`Dict::insert`], for a known hash, from [`Dict::hasher`].
     pub fn insert_hashed(&mut self, element: Element, hash: KeyHash, cache: &mut Cache) {
         let mut segment = self.segment_of(hash) as usize;
         while self.segments[segment].table.len() >= SEGMENT_MAX
@@ -153,7 +153,7 @@ impl Dict {
         self.insert_into(segment, element, hash, cache);
     }
 
-    /// Takes an element out; it is the caller's to release.
+    /// Removes an element from the dict; the caller releases it.
     pub fn remove(&mut self, place: DictPosition, cache: &mut Cache) -> Element {
         self.before_change(
             self.segments[place.segment as usize].table.item_at(place.position),
@@ -174,8 +174,8 @@ impl Dict {
         element
     }
 
-    /// Puts another element of the same key in the place of one, which is the caller's to release.
-    /// [`Dict::before_change`] was told.
+    /// Replaces an element with another one of the same key; the caller releases the old one and
+    /// has called [`Dict::before_change`].
     pub fn replace(&mut self, place: DictPosition, element: Element) -> Element {
         let table = &mut self.segments[place.segment as usize].table;
         let old: Element = table.item_at(place.position);
@@ -185,7 +185,7 @@ impl Dict {
         old
     }
 
-    /// Every element, in no order that means anything.
+    /// Every element, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = Element> + '_ {
         self.segments.iter().flat_map(|segment| {
             let buckets = segment.table.buckets();
@@ -200,20 +200,19 @@ impl Dict {
         })
     }
 
-    /// Hands the elements from the cursor on to `each`, at least `count` of them if there are as
-    /// many; returns where to go on, 0 at the end. Elements that are there from the first to
-    /// the last call are seen at least once.
+    /// Passes the elements from the cursor on to `each`, at least `count` of them unless fewer are
+    /// left; returns the next cursor, 0 at the end. Elements present from the first to the last
+    /// call are seen at least once.
     ///
-    /// A cursor holds the first 16 bits of the place in the order of hashes, and the next 32 behind
-    /// them.
+    /// A cursor holds the first 16 bits of the position in the order of hashes, and the next 32
+    /// above them.
     pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Element)) -> u64 {
         let (mut prefix, mut position) = ((cursor >> 32) as u32 & 0xffff, cursor as u32);
         let mut seen = 0;
         loop {
             let Segment { depth, table } = self.segment_at_prefix(prefix);
             let span = 1 << (DEPTH_MAX - depth);
-            // A place inside the segment that is not its beginning in prefix: the segments were
-            // split since.
+            // The position is not the beginning of the segment: the segments were split since.
             if prefix % span != 0 {
                 position = 0;
                 prefix -= prefix % span;
@@ -254,13 +253,13 @@ impl Dict {
                 return Some(element);
             }
         }
-        // So thinly filled that rejection takes long: the n-th is as fair.
+        // In a nearly empty dict rejection takes long: the n-th element is equally fair.
         self.iter().nth((random() % self.len as u64) as usize)
     }
 
-    /// Moves what lies at addresses that are marked to fresh blocks (to leave sparse slabs), a few
-    /// buckets at a time: elements, of which `moved` learns before the old block is freed, and
-    /// bucket arrays. Returns where to go on, none at the end; 0 is the beginning.
+    /// Moves blocks at marked addresses to fresh blocks (to leave sparse slabs), a few buckets at a
+    /// time: elements, which `moved` gets before the old block is freed, and bucket arrays. Returns
+    /// the next cursor, none at the end; 0 is the beginning.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -294,7 +293,7 @@ impl Dict {
         })
     }
 
-    /// The same elements in blocks of their own.
+    /// A copy with all elements in blocks of their own.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
         let mut copy = |segment: &Segment| {
             let table = segment.table.duplicate(cache, |element, cache| {
@@ -313,8 +312,8 @@ impl Dict {
         }
     }
 
-    /// Takes out the elements of which `is_taken` says so, each of which it is asked once; they are
-    /// the caller's to release.
+    /// Takes out the elements that satisfy `is_taken`, called once for each; the caller releases
+    /// them.
     pub fn extract(
         &mut self,
         is_taken: &mut dyn FnMut(Element) -> bool,
@@ -355,13 +354,13 @@ impl Dict {
         }
     }
 
-    /// The element of a random slot: every slot of every segment is as likely as any other, empty
-    /// ones and, where segments are smaller than the largest, such as do not exist included.
+    /// The element of a random slot. Every slot of every segment is equally likely, including empty
+    /// ones and, for segments smaller than the largest, nonexistent ones.
     fn draw(&self, draw: u64) -> Option<Element> {
         let prefix = (draw >> 48) as u32;
         let Segment { depth, table } = self.segment_at_prefix(prefix);
-        // A segment that many places of the directory lead to counts for one only; the smallest
-        // span is one place.
+        // A segment with several places in the directory must count as one; the smallest span is
+        // one place.
         let span = 1 << (DEPTH_MAX - depth);
         let unit = 1 << (DEPTH_MAX - self.depth);
         if prefix % span >= unit {
@@ -396,8 +395,8 @@ impl Dict {
         discard(retired, cache);
     }
 
-    /// Lets a segment have a larger table: the next step, or half more where no segment is split
-    /// any more.
+    /// Enlarges the table of a segment: to the next step, or by half if segments are no longer
+    /// split.
     #[cold]
     fn grow(&mut self, at: usize, cache: &mut Cache) {
         let Segment { depth, table } = &mut self.segments[at];
@@ -444,7 +443,7 @@ impl Dict {
                 break;
             }
             if in_other > 0 {
-                // All are in the upper half, which goes on under the segment's number.
+                // All are in the upper half, which takes over the segment's number.
                 self.exchange(at, other, hashes[0]);
             }
         }
@@ -454,8 +453,8 @@ impl Dict {
         }
     }
 
-    /// Gives the upper half of a segment's places, which `hash` leads to, to a segment `other`;
-    /// returns the depth of both.
+    /// Transfers the upper half of a segment's directory places, one of which belongs to `hash`, to
+    /// a segment `other`; returns the depth of both.
     fn divide(&mut self, at: usize, hash: KeyHash, other: usize) -> u32 {
         let depth = self.segments[at].depth + 1;
         if depth > self.depth {
@@ -468,14 +467,14 @@ impl Dict {
         depth
     }
 
-    /// Lets the halves of what was one segment change numbers.
+    /// Swaps the numbers of the two halves of a split segment.
     fn exchange(&mut self, lower: usize, upper: usize, hash: KeyHash) {
         let (first, second) = self.places(hash, self.segments[lower].depth);
         self.directory[first].fill(upper as u32);
         self.directory[second].fill(lower as u32);
     }
 
-    /// The places that lead to the two halves of the segment of `hash`, which are neighbours.
+    /// The directory places of the two halves of the segment of `hash`, which are adjacent.
     fn places(&self, hash: KeyHash, depth: u32) -> (Range<usize>, Range<usize>) {
         let half = 1 << (self.depth - depth);
         let first = (hash.at_depth(depth).stripe() as usize & !1) * half;
@@ -483,16 +482,15 @@ impl Dict {
     }
 }
 
-/// An empty table that takes `len` elements without growing, and an eighth more if the segment may
-/// have as many.
+/// An empty table for `len` elements without growing, with an eighth to spare if the segment may be
+/// that large.
 fn with_room(len: usize, cache: &mut Cache) -> Table<Element> {
     let room = (len + len / 8).min(SEGMENT_MAX).max(len);
     let step = STEPS.iter().copied().find(|&step| capacity(step) >= room);
     Table::with_buckets(step.unwrap_or(room.div_ceil(capacity(1))), cache)
 }
 
-/// Frees a bucket array that was replaced: nobody peeks into a collection without its stripe's
-/// lock.
+/// Frees a replaced bucket array. No thread peeks into a collection without its stripe's lock.
 fn discard(retired: Option<Retired>, cache: &mut Cache) {
     if let Some(array) = retired {
         // SAFETY: only the holder of the stripe reaches the array.
@@ -500,7 +498,7 @@ fn discard(retired: Option<Retired>, cache: &mut Cache) {
     }
 }
 
-/// Walks the buckets of one table from a position on; returns where to go on if `count` elements
+/// Walks the buckets of one table from a position on; returns the next position if `count` elements
 /// were seen before the end.
 fn scan_table(
     table: &Table<Element>,
@@ -570,7 +568,7 @@ mod tests {
         copy.release(&mut cache);
     }
 
-    /// Everything is found, and the figures are those of what is there.
+    /// All elements are found, and the counters match them.
     fn check(dict: &Dict, names: impl Iterator<Item = usize>) {
         let found = names.filter(|&n| dict.get(&name(n)).is_some_and(|e| e.key() == name(n)));
         assert_eq!((found.count(), dict.iter().count()), (dict.len(), dict.len()));

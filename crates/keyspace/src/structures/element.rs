@@ -1,4 +1,4 @@
-//! One element of a large collection: a heap block without a byte that the element does not use.
+//! An element of a large collection: a heap block of exactly the size that the element needs.
 //!
 //! ```text
 //!  0        1           2 or 5       + 0, 1 or 4   + 0 or 8
@@ -8,11 +8,10 @@
 //! +--------+-----------+------------+-------------+---------+-----------+
 //! ```
 //!
-//! The first byte says which of them there are, and has the element's stamp (`dict/image.rs`).
+//! The first byte tells which fields are present, and holds the element's stamp (`dict/image.rs`).
 //!
-//! A member of a set is a key alone; a field of a hash has a value, and an expiry as its word only
-//! if it has one; a member of a sorted set has its score as its word. Nothing is aligned but the
-//! block.
+//! A set member is a key alone; a hash field has a value, and an expiry as its word only if it
+//! expires; a sorted set member has its score as its word. Only the block is aligned.
 
 use crate::structures::block::Block;
 use crate::structures::bucket::{Bucket, Item};
@@ -25,21 +24,20 @@ const EXPIRY: u8 = 0b00010;
 const WIDE_KEY: u8 = 0b00100;
 const VALUE: u8 = 0b01000;
 const WIDE_VALUE: u8 = 0b10000;
-/// The element's stamp, by which an image knows whether it has handed the element out
-/// (`dict/image.rs`).
+/// The element's stamp, which tells whether a snapshot has taken the element (`dict/image.rs`).
 pub(crate) const STAMP: u8 = 0b10_0000;
 
 const NARROW_MAX: usize = u8::MAX as usize;
 
 /// A pointer to a live element.
 ///
-/// Invariant of every method: the stripe of the collection's key is held by the calling thread (or
-/// no other thread knows the element), and what is returned is not used after the element is
-/// replaced or freed.
+/// Invariant of every method: the calling thread holds the stripe of the collection's key (or no
+/// other thread can reach the element), and borrows are not used after the element is replaced or
+/// freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Element(Block);
 
-/// What determines the size and layout of an element.
+/// Properties that determine the size and layout of an element.
 #[derive(Clone, Copy)]
 struct Shape {
     meta: u8,
@@ -121,7 +119,7 @@ impl Element {
         element
     }
 
-    /// The same element in a block of its own.
+    /// A copy in a block of its own.
     pub fn duplicate(self, cache: &mut Cache) -> Self {
         let size = self.shape().size();
         let new = Element(Block::new(cache.alloc(size)));
@@ -132,8 +130,8 @@ impl Element {
 
     /// Frees the block.
     pub fn release(self, cache: &mut Cache) {
-        // SAFETY: the block came from this heap with this size, and the caller gives up its only
-        // pointer.
+        // SAFETY: the block came from this heap with this size, and its only pointer is dropped
+        // here.
         unsafe { cache.free(self.0.get(), self.shape().size()) };
     }
 
@@ -142,7 +140,7 @@ impl Element {
         self.texts().1
     }
 
-    /// The key and the value behind it.
+    /// The key, followed by the value.
     #[inline(always)]
     fn texts<'a>(self) -> (&'a [u8], &'a [u8]) {
         let shape = self.shape();
@@ -158,8 +156,7 @@ impl Element {
         }
     }
 
-    /// Overwrites the value of a field in place where the new one fits the same block; false if it
-    /// does not.
+    /// Overwrites the value of a field in place if the new one fits the same block; false if not.
     pub fn overwrite(self, value: &[u8]) -> bool {
         let shape = self.shape();
         let fitting = Shape::new(self.key(), Some(value), shape.meta & (WORD | EXPIRY));
@@ -203,13 +200,13 @@ impl Element {
         self.meta().get() & STAMP
     }
 
-    /// Gives the element another stamp.
+    /// Sets the element's stamp.
     #[inline]
     pub fn set_stamp(self, stamp: u8) {
         self.meta().set(self.meta().get() & !STAMP | stamp);
     }
 
-    /// Bytes that the element occupies: its block, rounded as the heap rounds.
+    /// Bytes of the element's block, rounded as the heap rounds.
     pub fn footprint(self) -> usize {
         usable(self.shape().size())
     }
@@ -247,8 +244,7 @@ impl Element {
         let meta = self.meta().get() & !STAMP;
         let len = |at: usize, wide: bool| -> usize {
             let at = self.base().wrapping_add(at);
-            // SAFETY: `build` wrote a length of that width where the first byte says that there is
-            // one.
+            // SAFETY: `build` wrote a length of that width if the first byte says so.
             unsafe {
                 if wide { at.cast::<u32>().read_unaligned() as usize } else { at.read().into() }
             }

@@ -1,4 +1,4 @@
-//! One key with its value: a single heap block, contiguous, no field that the key does not use.
+//! A key with its value: a single heap block, contiguous, without unused fields.
 //!
 //! ```text
 //!  0        1            4          6          8
@@ -43,8 +43,8 @@ const EMBSTR_MAX: usize = 44;
 
 /// A pointer to a live entry.
 ///
-/// Invariant of every method: the entry's stripe is held by the calling thread (or nobody else
-/// knows the entry), and the returned references are not used after the entry is replaced or freed.
+/// Invariant of every method: the calling thread holds the entry's stripe (or no other thread can
+/// reach the entry), and the returned references are not used after the entry is replaced or freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Entry(Block);
 
@@ -77,7 +77,7 @@ impl Entry {
         Self::build(cache, key, Kind::Str, sub, inline, expiry, access).0
     }
 
-    /// Builds an entry whose value is its fixed part.
+    /// Builds an entry with its value in the fixed part.
     fn with_fixed<F: Fixed>(
         cache: &mut Cache,
         key: &[u8],
@@ -93,8 +93,8 @@ impl Entry {
         entry
     }
 
-    /// Builds the entry of a small collection: its packed items, at most [`PACKED_MAX`] bytes of
-    /// them. `beyond`: it has passed the thresholds of `OBJECT ENCODING`.
+    /// Builds the entry of a small collection from its packed items, at most [`PACKED_MAX`] bytes.
+    /// `beyond`: it has passed the thresholds of `OBJECT ENCODING`.
     pub fn packed_collection(
         cache: &mut Cache,
         key: &[u8],
@@ -121,7 +121,7 @@ impl Entry {
         Self::with_fixed(cache, key, sub, Box::into_raw(large), expiry, access)
     }
 
-    /// Allocates and fills an entry but for its fixed part, to which the pointer leads.
+    /// Allocates and fills an entry except for its fixed part, to which the pointer leads.
     fn build(
         cache: &mut Cache,
         key: &[u8],
@@ -158,7 +158,7 @@ impl Entry {
         }
     }
 
-    /// Overwrites the value in place where the new one fits the same block; false if it does not.
+    /// Overwrites the value in place if the new one fits the same block; false if not.
     #[inline]
     pub fn overwrite(self, value: &Value<'_>, expiry: Option<i64>, access: u32) -> bool {
         let (inline, raw) = match value {
@@ -167,8 +167,7 @@ impl Entry {
             _ => return false,
         };
         let meta = self.meta();
-        // The key must not move: readers of the slot rely on nothing else, but moving it would need
-        // a buffer.
+        // The key must keep its offset: moving it would need a buffer.
         if Kind::of(meta) != Kind::Str || (meta & EXPIRY != 0) != expiry.is_some() {
             return false;
         }
@@ -191,8 +190,8 @@ impl Entry {
         true
     }
 
-    /// The same entry with another expiry, in a block of its own if the layout changes. The old
-    /// block is then to be freed alone: to be released with [`Entry::release_block`].
+    /// This entry with another expiry, in a new block if the layout changes. The old block is then
+    /// released with [`Entry::release_block`].
     pub fn with_expiry(self, cache: &mut Cache, expiry: Option<i64>) -> Self {
         if let (Some(field), Some(at)) = (self.expiry_field(), expiry) {
             field.set(at);
@@ -231,13 +230,13 @@ impl Entry {
         new
     }
 
-    /// The same value and expiry at another key, in a block of its own. The old block is then to be
-    /// freed alone.
+    /// This value and expiry at another key, in a new block. The old block is then released with
+    /// [`Entry::release_block`].
     pub fn with_key(self, cache: &mut Cache, key: &[u8]) -> Self {
         let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
         let (expiry, access) = (self.expiry(), self.access());
         let (new, fixed) = Self::build(cache, key, kind, sub, self.inline(), expiry, access);
-        // SAFETY: the fixed parts are of the same kind, and the old one is given up.
+        // SAFETY: the fixed parts are of the same kind, and the old one is no longer used.
         unsafe {
             let from = self.base().add(self.key_at() - kind.fixed());
             ptr::copy_nonoverlapping(from, fixed, kind.fixed());
@@ -262,8 +261,8 @@ impl Entry {
         }
     }
 
-    /// The same entry moved to a fresh block (to leave a sparse slab). The old block is then to be
-    /// freed alone.
+    /// This entry moved to a new block (to leave a sparse slab). The old block is then released
+    /// with [`Entry::release_block`].
     pub fn relocate(self, cache: &mut Cache) -> Self {
         let size = self.size();
         let new = Entry(Block::new(cache.alloc(size)));
@@ -288,19 +287,19 @@ impl Entry {
         self.release_block(cache);
     }
 
-    /// Frees the entry, but hands out its large collection.
+    /// Frees the entry except for its large collection, which is returned.
     pub fn take_large(self, cache: &mut Cache) -> Option<Box<Large>> {
-        // SAFETY: the pointer came from a box and is given up with the entry.
+        // SAFETY: the pointer came from a box and is dropped with the entry.
         let large =
             (self.kind() == Kind::Large).then(|| unsafe { Box::from_raw(self.large_ptr()) });
         self.release_block(cache);
         large
     }
 
-    /// Frees the block of an entry whose value was moved to another block.
+    /// Frees the block of an entry after its value was moved to another block.
     pub fn release_block(self, cache: &mut Cache) {
-        // SAFETY: the block came from this heap with this size, and the caller gives up its only
-        // pointer.
+        // SAFETY: the block came from this heap with this size, and its only pointer is dropped
+        // here.
         unsafe { cache.free(self.0.get(), self.size()) };
     }
 
@@ -328,7 +327,7 @@ impl Entry {
         matches!(self.kind(), Kind::Packed | Kind::PackedBeyond).then(|| self.inline())
     }
 
-    /// The same, to be changed without changing their length.
+    /// Packed items, to be changed without a change of their length.
     pub fn packed_mut<'a>(self) -> Option<&'a mut [u8]> {
         self.packed().map(|_| self.inline_bytes_mut())
     }
@@ -343,11 +342,11 @@ impl Entry {
     /// The large collection, to be changed in place; the caller keeps one reference at a time.
     #[inline]
     pub fn large_mut<'a>(self) -> Option<&'a mut Large> {
-        // SAFETY: as above; the caller holds the stripe, so nobody else reads it.
+        // SAFETY: as above; the caller holds the stripe, so no other thread reads it.
         (self.kind() == Kind::Large).then(|| unsafe { &mut *self.large_ptr() })
     }
 
-    /// How the collection is laid out; of a string it means nothing.
+    /// Form of a collection; meaningless for a string.
     #[inline]
     pub fn form(self) -> Form {
         let bits = self.meta() >> SUB_SHIFT;
@@ -411,9 +410,9 @@ impl Entry {
         self.kind() == Kind::PackedBeyond
     }
 
-    /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. Where
-    /// the block does not fit, the entry moves to another: the old block is then to be freed alone,
-    /// to be released with [`Entry::release_block`].
+    /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. If the
+    /// block does not fit, the entry moves to another: the old block is then released with
+    /// [`Entry::release_block`].
     pub fn splice<const N: usize>(
         self,
         cache: &mut Cache,
@@ -449,8 +448,7 @@ impl Entry {
         new
     }
 
-    /// Says that a small collection has passed the thresholds of `OBJECT ENCODING`, or is laid out
-    /// in another form.
+    /// Marks a small collection as beyond the thresholds of `OBJECT ENCODING`, or sets its form.
     pub fn set_packed_form(self, form: Form, beyond: bool) {
         debug_assert!(self.packed().is_some());
         let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
@@ -460,7 +458,7 @@ impl Entry {
         self.set_meta(meta);
     }
 
-    /// Says that a large collection is of another form of the same type.
+    /// Sets another form of the same type for a large collection.
     pub fn set_large_form(self, form: Form) {
         debug_assert!(self.kind() == Kind::Large && form != Form::Custom);
         let meta = self.meta() & !SUB_MASK | form.large_bits() << SUB_SHIFT;
@@ -476,7 +474,7 @@ impl Entry {
 
     /// The blob, to be changed in place.
     pub fn blob_mut<'a>(self) -> Option<&'a mut Bytes> {
-        // SAFETY: as in `value`; the caller holds the stripe, so nobody else reads it.
+        // SAFETY: as in `value`; the caller holds the stripe, so no other thread reads it.
         (self.kind() == Kind::Blob).then(|| unsafe { &mut *self.blob_ptr() })
     }
 
@@ -496,7 +494,7 @@ impl Entry {
         unsafe { std::slice::from_raw_parts_mut(self.inline_at(), self.inline_len()) }
     }
 
-    /// Where the bytes after the key are.
+    /// Address of the bytes after the key.
     #[inline]
     fn inline_at(self) -> *mut u8 {
         self.base().wrapping_add(self.key_at() + self.key_len())
@@ -562,7 +560,7 @@ impl Entry {
         self.has_expiry().then(|| unsafe { &*at })
     }
 
-    /// The 24-bit access field; what it means is the eviction policy's affair.
+    /// The 24-bit access field, interpreted by the eviction policy.
     pub fn access(self) -> u32 {
         self.head().word.get() >> 8
     }
@@ -582,8 +580,7 @@ impl Entry {
         }
     }
 
-    /// Bytes that the entry occupies: its block, rounded as the heap rounds, and the blob behind
-    /// it.
+    /// Bytes of the entry: its block, rounded as the heap rounds, and its blob.
     #[inline]
     pub fn footprint(self) -> usize {
         let block = usable(self.size());
@@ -598,7 +595,7 @@ impl Entry {
         }
     }
 
-    /// Whether there is nothing of the value behind the entry's block.
+    /// Whether the whole value is in the entry's block.
     #[inline]
     pub fn is_one_block(self) -> bool {
         !matches!(self.kind(), Kind::Blob | Kind::Large)
@@ -616,7 +613,7 @@ impl Entry {
     #[inline]
     fn head<'a>(self) -> &'a Head {
         // SAFETY: every block begins with an aligned and initialised head, which is never borrowed
-        // to be changed; see the type's invariant for the lifetime.
+        // mutably; see the type's invariant for the lifetime.
         unsafe { self.0.get().cast().as_ref() }
     }
 
@@ -650,23 +647,23 @@ impl Entry {
         usize::from(self.head().val_len.get() & !STAMP)
     }
 
-    /// Says that the inline value is so long; the stamp stays.
+    /// Sets the length of the inline value; the stamp stays.
     fn write_inline_len(self, len: usize) {
         self.head().val_len.set(len as u16 | self.stamp());
     }
 
-    /// The stamp by which an image knows whether it has handed the entry out.
+    /// The stamp, which tells whether a snapshot has taken the entry.
     #[inline]
     pub fn stamp(self) -> u16 {
         self.head().val_len.get() & STAMP
     }
 
-    /// Gives the entry another stamp.
+    /// Sets the entry's stamp.
     pub fn set_stamp(self, stamp: u16) {
         self.head().val_len.set(self.inline_len() as u16 | stamp);
     }
 
-    /// Where the fixed part of a kind is: it ends where the key begins.
+    /// Address of the fixed part of a kind, which ends at the key.
     #[inline]
     fn fixed_at(self, kind: Kind) -> *mut u8 {
         self.base().wrapping_add(self.key_at() - kind.fixed())

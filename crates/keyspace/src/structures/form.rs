@@ -12,7 +12,7 @@ pub enum Type {
     List,
     /// Distinct strings.
     Set,
-    /// Distinct strings, ordered by a score of each.
+    /// Distinct strings, each with a score, in the order of scores.
     SortedSet,
     /// Fields with a string each.
     Hash,
@@ -53,7 +53,7 @@ impl Type {
     }
 }
 
-/// The key holds another type than the operation is for.
+/// The key holds another type than the operation requires.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WrongType;
 
@@ -65,25 +65,24 @@ impl std::fmt::Display for WrongType {
 
 impl std::error::Error for WrongType {}
 
-/// How a packed collection is laid out; of a large one, which type it is. Three bits of the entry's
-/// first byte.
+/// Layout of a packed collection, or type of a large one. Three bits of the entry's first byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub(crate) enum Form {
     /// Items in order.
     List = 0,
-    /// Members in the order in which they came.
+    /// Members in insertion order.
     Set = 1,
     /// Integers in ascending order, each as wide as the widest.
     Intset = 2,
     /// Members, each followed by its score, in the order of scores.
     SortedSet = 3,
-    /// Fields, each followed by its value, in the order in which they came.
+    /// Fields, each followed by its value, in insertion order.
     Hash = 4,
     /// Never packed.
     Stream = 5,
-    /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each
-    /// followed by its value and its expiry.
+    /// A hash with expiring fields. Packed: the earliest expiry, then fields, each followed by its
+    /// value and its expiry.
     ExpiringHash = 6,
     /// The tape of a JSON document (`petrel_json::tape`). Never large: that is [`Form::Custom`].
     Json = 7,
@@ -107,7 +106,7 @@ impl Form {
         }
     }
 
-    /// From the bits that an entry keeps of a large collection.
+    /// Form from an entry's bits for a large collection.
     #[inline]
     pub fn from_large_bits(bits: u8) -> Self {
         match bits {

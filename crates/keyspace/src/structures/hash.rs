@@ -1,19 +1,19 @@
-//! Hashes: fields with a string each, and with a time of expiry each if need be.
+//! Hashes: fields with a string each, and optionally a time of expiry each.
 //!
-//! | form | what is there | until |
+//! | form | content | until |
 //! |---|---|---|
 //! | packed pairs | fields, each followed by its value | a field gets an expiry, or full |
 //! | packed triples | the earliest expiry; fields, each with value and expiry, or 0 | full |
-//! | [`Hash`] | a [`Dict`] of fields; those that expire in that order, too | it is removed |
+//! | [`Hash`] | a [`Dict`] of fields; a rank tree of the expiring fields | it is removed |
 //!
 //! The first two forms are full at 4,096 bytes, and at 128 fields as well once the hash is
 //! nominally a hash table.
 //!
-//! A field whose time has passed is not seen by anybody, but counts until it is removed: by the
-//! sweep, by a write, or by a read that asks for it.
+//! An expired field is invisible, but counts until it is removed: by the sweep, by a write, or by a
+//! read of it.
 //!
-//! While a hash is nominally no hash table its fields are seen in the order in which they came,
-//! whatever its form: of a [`Hash`] of at most 512 fields that order is kept beside the [`Dict`].
+//! While a hash is nominally no hash table, its fields are returned in insertion order, in any
+//! form: a [`Hash`] of at most 512 fields keeps that order beside the [`Dict`].
 
 pub(crate) mod limits;
 pub(crate) mod packed;
@@ -32,19 +32,20 @@ use petrel_heap::Cache;
 /// Packed fields are walked, so a hash that is nominally a hash table has at most this many.
 pub(crate) const WALKED_MAX: usize = 128;
 
-/// Fields of a [`Hash`] whose order is kept at most: who forgets one looks for it among all.
+/// Maximum number of fields of a [`Hash`] with insertion order: removing a field from the order is
+/// a linear search.
 const ORDERED_MAX: usize = 512;
 
 /// A hash of many fields, or of long ones.
 pub(crate) struct Hash {
     pub(crate) fields: Dict,
-    /// The fields that have an expiry, the first to expire first.
+    /// The fields with an expiry, the earliest first.
     expiring: RankTree<Expiring>,
     /// Whether a field ever had an expiry.
     pub(crate) expires: bool,
-    /// Whether `OBJECT ENCODING` is that of a hash table.
+    /// Whether `OBJECT ENCODING` answers `hashtable`.
     pub(crate) beyond: bool,
-    /// All fields in the order in which they came; none if it is not kept (any more).
+    /// All fields in insertion order; none once the order is dropped.
     order: Option<Vec<Element>>,
 }
 
@@ -58,7 +59,7 @@ impl Scored for Expiring {
     }
 }
 
-/// Where a field has its place among those that expire.
+/// Predicate for the fields that expire before a field, to find its place in the tree.
 fn before(element: Element) -> impl Fn(f64, Expiring) -> bool {
     let (at, name): (f64, &[u8]) = (Expiring(element).score(), element.key());
     move |score, other| score < at || score == at && other.0.key() < name
@@ -93,7 +94,7 @@ impl Hash {
         self.insert_hashed((field, hash), value, expiry, cache);
     }
 
-    /// The same with a field whose hash is known.
+    /// Like `insert`, for a field with a known hash.
     pub(crate) fn insert_hashed(
         &mut self,
         (field, hash): (&[u8], KeyHash),
@@ -111,7 +112,7 @@ impl Hash {
         }
     }
 
-    /// Gives a field that is there another value and expiry.
+    /// Sets the value and expiry of a present field.
     pub(crate) fn update(
         &mut self,
         (place, element): (DictPosition, Element),
@@ -127,7 +128,7 @@ impl Hash {
         }
     }
 
-    /// Gives a field that is there another expiry.
+    /// Sets the expiry of a present field.
     pub(crate) fn set_expiry(
         &mut self,
         (place, element): (DictPosition, Element),
@@ -146,7 +147,7 @@ impl Hash {
         }
     }
 
-    /// Puts a field in the place of one of the same name.
+    /// Replaces a field with another of the same name.
     fn renew(
         &mut self,
         (place, old): (DictPosition, Element),
@@ -161,20 +162,19 @@ impl Hash {
         self.track(new, cache);
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub(crate) fn remove(&mut self, (place, element): (DictPosition, Element), cache: &mut Cache) {
         self.untrack(element, cache);
         put_in_order(&mut self.order, element, None);
         self.fields.remove(place, cache).release(cache);
     }
 
-    /// The fields in the order in which they came, while that is the order in which they are to be
-    /// seen.
+    /// The fields in insertion order, as long as this is their visible order.
     fn ordered(&self) -> Option<&[Element]> {
         self.order.as_deref().filter(|_| !self.beyond)
     }
 
-    /// Keeps a field in mind that has an expiry.
+    /// Adds a field to the tree of expiring fields, if it has an expiry.
     fn track(&mut self, element: Element, cache: &mut Cache) {
         if element.expiry().is_some() {
             self.expires = true;
@@ -182,7 +182,7 @@ impl Hash {
         }
     }
 
-    /// Forgets a field that [`Hash::track`] keeps in mind.
+    /// Removes a field from the tree of expiring fields.
     fn untrack(&mut self, element: Element, cache: &mut Cache) {
         if element.expiry().is_some() {
             let rank = self.expiring.rank(before(element));
@@ -196,13 +196,13 @@ impl Hash {
         self.expiring.get(0)?.0.expiry()
     }
 
-    /// The name of the field that expires first, if it has expired.
+    /// The name of the field with the earliest expiry, if it has expired.
     pub(crate) fn first_expired(&self, now_ms: i64) -> Option<&[u8]> {
         let first = self.expiring.get(0)?.0;
         first.expiry().filter(|&at| at <= now_ms).map(|_| first.key())
     }
 
-    /// How many fields have expired and are there still.
+    /// Number of expired fields that are still present.
     fn expired(&self, now_ms: i64) -> usize {
         match self.earliest() {
             Some(at) if at <= now_ms => self.expiring.rank(|score, _| score <= now_ms as f64),
@@ -210,7 +210,7 @@ impl Hash {
         }
     }
 
-    /// Which form the hash is entered under: whether fields may expire.
+    /// The form of the entry, which tells whether fields may expire.
     pub fn form(&self) -> Form {
         if self.expiring.get(0).is_none() { Form::Hash } else { Form::ExpiringHash }
     }
@@ -221,12 +221,12 @@ impl Hash {
         form.encoding(self.beyond)
     }
 
-    /// Number of fields, those that have expired included.
+    /// Number of fields, including expired ones.
     pub fn len(&self) -> usize {
         self.fields.len()
     }
 
-    /// Bytes behind this struct.
+    /// Bytes outside this struct.
     pub fn footprint(&self) -> usize {
         let order = self.order.as_ref().map_or(0, Vec::capacity) * size_of::<Element>();
         self.fields.footprint() + self.expiring.footprint() + order
@@ -248,8 +248,8 @@ impl Hash {
         Hash { fields, expiring, expires: self.expires, beyond: self.beyond, order }
     }
 
-    /// Moves fields and nodes to fresh blocks: [`Large::relocate`]. First come the fields, then,
-    /// from [`NODES`] on, the nodes.
+    /// Moves fields and nodes to fresh blocks, as [`Large::relocate`]. First the fields, then, from
+    /// [`NODES`] on, the nodes.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -278,7 +278,7 @@ impl Hash {
     }
 }
 
-/// Puts another field in the place of one, or none.
+/// Replaces or removes a field in the insertion order.
 fn put_in_order(order: &mut Option<Vec<Element>>, old: Element, new: Option<Element>) {
     let Some(order) = order else { return };
     let Some(at) = order.iter().position(|field| *field == old) else { return };

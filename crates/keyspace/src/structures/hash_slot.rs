@@ -1,21 +1,19 @@
-//! Hash slots: the part of the key space that a key belongs to, as in the Redis Cluster
-//! specification.
+//! Hash slots of keys, as in the Redis Cluster specification.
 
 /// Number of a hash slot, below [`SLOTS`].
 pub type Slot = u16;
 
-/// How many hash slots there are.
+/// Number of hash slots.
 pub const SLOTS: u16 = 16_384;
 
 /// The hash slot of a key: CRC16 of its hash tag if it has one, else of the whole key.
 ///
-/// The hash tag is what stands between the first `{` and the first `}` behind it, unless that is
-/// nothing.
+/// The hash tag is the text between the first `{` and the next `}`, unless it is empty.
 pub fn slot_of(key: &[u8]) -> Slot {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
-/// What stands between the first `{` of a key and the first `}` behind it; none if it is empty.
+/// The text between the first `{` of a key and the next `}`; none if it is empty.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|&byte| byte == b'{')?;
     let rest = &key[open + 1..];
@@ -25,7 +23,7 @@ fn hash_tag(key: &[u8]) -> Option<&[u8]> {
 
 /// CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected. Eight bytes at a time
 /// (Kounavis and Berry, "A systematic approach to building high performance, software-based, CRC
-/// generators"): what each of them adds to the remainder stands in a table of its own.
+/// generators"), with one table per byte position.
 fn crc16(bytes: &[u8]) -> u16 {
     let (chunks, rest) = bytes.as_chunks::<8>();
     let of = |follow: usize, byte: u8| TABLES[follow][usize::from(byte)];
@@ -39,7 +37,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     rest.iter().fold(crc, step)
 }
 
-/// By how many bytes follow, and by byte: what it adds to the remainder.
+/// CRC contribution of a byte, by the number of bytes after it and by its value.
 static TABLES: [[u16; 256]; 8] = tables();
 
 const fn tables() -> [[u16; 256]; 8] {
@@ -76,7 +74,7 @@ mod tests {
         assert_eq!(crc16(b"123456789"), 0x31c3);
         let bytes: Vec<u8> = (0..100u8).map(|byte| byte.wrapping_mul(151)).collect();
         for len in 0..=bytes.len() {
-            // As it is defined: bit by bit.
+            // The definition, bit by bit.
             let crc = bytes[..len].iter().fold(0u16, |crc, byte| {
                 (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
                     crc << 1 ^ if crc & 0x8000 != 0 { 0x1021 } else { 0 }

@@ -1,40 +1,41 @@
-//! What collections hand out while a snapshot is being taken of them, in portions.
+//! Elements that collections pass to a snapshot, in portions.
 
 use super::custom::Chunk;
 use super::stream::{GroupHead, PendingHead, Stream, StreamId, StreamNode};
 use std::ops::ControlFlow;
 
-/// Names the snapshot in portions that is being taken of a collection.
+/// Identifies the snapshot of a collection that is taken in portions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ImageId(pub u64);
 
-/// An element of a collection as it was at the image's moment.
+/// An element of a collection as of the snapshot's begin.
 #[derive(Clone, Copy, Debug)]
 pub enum ImageElement<'e> {
-    /// Of a list, from the first to the last.
+    /// Element of a list; passed from the first to the last.
     Item(&'e [u8]),
-    /// Of a set.
+    /// Member of a set.
     Member(&'e [u8]),
-    /// Of a sorted set.
+    /// Member of a sorted set with its score.
     Scored(&'e [u8], f64),
-    /// Of a hash: name, value, and expiry in Unix milliseconds, which may have passed.
+    /// Field of a hash: name, value, and expiry in Unix milliseconds, which may have passed.
     Field(&'e [u8], &'e [u8], Option<i64>),
-    /// Of a stream: some of its entries, from the first to the last.
+    /// Node of a stream with some of its entries; passed from the first to the last.
     Node(StreamNode<'e>),
-    /// What the stream is, the ID of its first entry, and the number of its groups: behind its
+    /// Properties of a stream, the ID of its first entry, and the number of its groups: after its
     /// nodes.
     StreamState(&'e Stream, StreamId, usize),
     /// A group of a stream, by name.
     Group(&'e GroupHead),
-    /// A pending entry of the group in hand, by ID.
+    /// A pending entry of the last [`ImageElement::Group`], by ID.
     Pending(PendingHead),
-    /// One of them that was given back, in the order in which they were: behind all of the group.
+    /// A pending entry that was given back, in the order of giving back: after all others of the
+    /// group.
     GivenBack(StreamId),
-    /// All else that the stream has: behind its groups.
+    /// All other properties of the stream: after its groups.
     StreamRest(&'e Stream),
     /// A part of a value of a value type.
     Custom(&'e dyn Chunk),
 }
 
-/// Takes elements; says when it has enough for one hold of the stripe.
+/// Takes elements; breaks once it has enough for one hold of the stripe.
 pub type TakeElement<'t> = dyn FnMut(ImageElement<'_>) -> ControlFlow<()> + 't;

@@ -1,5 +1,4 @@
-//! A set of integers in plain bytes: a base, and how far above it every member is, in ascending
-//! order.
+//! A set of integers in plain bytes: a base, and each member's distance to it, in ascending order.
 //!
 //! ```text
 //!  0               1          1 + b
@@ -10,15 +9,14 @@
 //!                   signed                                          all little-endian
 //! ```
 //!
-//! `b` is 0 where the base is 0. With 8 bytes a member, the base is 0 and differences wrap: the
-//! members are there as they are. So numbers that are near each other, as ids of one time are, take
+//! `b` is 0 where the base is 0. With 8 bytes per member, the base is 0 and differences wrap: the
+//! members are stored as they are. So numbers near each other, such as IDs of the same time, take
 //! few bytes, however large they are.
 //!
-//! A base and a width hold members within a range; for one outside of it, or when another base has
-//! become much better, all are packed anew. The range begins as far below the smallest member as it
-//! ends above the largest, so that a set that grows at either end is packed anew a few times only.
-//! Changes are returned as an [`Edit`], so that the owner of the bytes can make them where they
-//! lie.
+//! A base and a width hold members within a range. For a member outside of it, or when another base
+//! would be much better, all members are repacked. The range extends as far below the smallest
+//! member as above the largest, so that a set growing at either end is repacked only a few times.
+//! Changes are returned as an [`Edit`], so that the owner of the bytes can apply them in place.
 
 /// The members of a set, in ascending order.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +25,7 @@ pub struct IntSet<'a> {
     members: &'a [u8],
 }
 
-/// How members are held.
+/// Base and width of the members.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Frame {
     base: i64,
@@ -38,12 +36,12 @@ struct Frame {
 }
 
 impl Frame {
-    /// What no members are held in.
+    /// Frame of the empty set.
     const EMPTY: Frame = Frame { base: 0, base_len: 0, width: 1 };
-    /// What holds all numbers.
+    /// Frame for all numbers.
     const WHOLE: Frame = Frame { base: 0, base_len: 0, width: 8 };
 
-    /// What holds `count` members from `min` to `max` in the fewest bytes.
+    /// Smallest frame for `count` members from `min` to `max`.
     fn of(min: i64, max: i64, count: usize) -> Self {
         let span = max.wrapping_sub(min) as u64;
         let width = unsigned_len(span);
@@ -68,7 +66,7 @@ impl Frame {
         self.members_at() + count * self.width
     }
 
-    /// Where the members begin.
+    /// Offset of the members.
     #[inline]
     fn members_at(self) -> usize {
         1 + self.base_len
@@ -80,7 +78,7 @@ impl Frame {
             || n >= self.base && n.wrapping_sub(self.base) as u64 >> (8 * self.width) == 0
     }
 
-    /// What of a member is held: its first `width` bytes.
+    /// Stored bytes of a member: the first `width` of them.
     fn held(self, n: i64) -> [u8; 8] {
         n.wrapping_sub(self.base).to_le_bytes()
     }
@@ -89,28 +87,28 @@ impl Frame {
 /// A change of the bytes of a set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Edit {
-    /// The first `len` of `bytes` are to be put in at offset `at`.
+    /// Insert the first `len` of `bytes` at offset `at`.
     Insert {
         /// Offset from the first byte.
         at: usize,
-        /// The new member as it is held, little-endian.
+        /// The new member's stored bytes, little-endian.
         bytes: [u8; 8],
-        /// Bytes of it that count.
+        /// Number of bytes used.
         len: usize,
     },
-    /// `len` bytes at offset `at` are to be taken out.
+    /// Remove `len` bytes at offset `at`.
     Remove {
         /// Offset from the first byte.
         at: usize,
         /// Bytes of a member.
         len: usize,
     },
-    /// The set is these bytes from now on: its members are held otherwise.
+    /// Replace all bytes: the set was repacked.
     Rewrite(Vec<u8>),
 }
 
 impl<'a> IntSet<'a> {
-    /// The set in `bytes`, which [`IntSet::pack`] or an [`Edit`] made.
+    /// The set in `bytes`, created by [`IntSet::pack`] or an [`Edit`].
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         let (base_len, width) = (usize::from(bytes[0] >> 4), usize::from(bytes[0] & 0x0f));
@@ -141,9 +139,9 @@ impl<'a> IntSet<'a> {
         bytes
     }
 
-    /// The bytes of a set with one member, and how many of them count.
+    /// The bytes of a set with one member, and the number of bytes used.
     pub(crate) fn pack_one(member: i64) -> ([u8; 9], usize) {
-        // A base and a byte for the difference take no less than the member's own bytes.
+        // A base and a byte for the difference never take fewer bytes than the member itself.
         let width = if member < 0 { 8 } else { unsigned_len(member as u64) };
         let mut bytes = [width as u8; 9];
         bytes[1..].copy_from_slice(&member.to_le_bytes());
@@ -156,7 +154,7 @@ impl<'a> IntSet<'a> {
         self.members.len() / self.frame.width
     }
 
-    /// True if there are none.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -169,14 +167,14 @@ impl<'a> IntSet<'a> {
         self.frame.base.wrapping_add(held as i64)
     }
 
-    /// Where member `i` lies: offset from the first byte, and length.
+    /// Offset of member `i` from the first byte, and its length.
     #[inline]
     pub fn place(&self, i: usize) -> (usize, usize) {
         let width = self.frame.width;
         (self.frame.members_at() + i * width, width)
     }
 
-    /// The place of `member`, or the place where it would have to be.
+    /// Index of `member`, or the index at which it would be inserted.
     #[inline]
     pub fn find(&self, member: i64) -> Result<usize, usize> {
         let (mut low, mut len) = (0, self.len());
@@ -194,7 +192,7 @@ impl<'a> IntSet<'a> {
         Err(low)
     }
 
-    /// Whether `member` is there.
+    /// Whether the set contains `member`.
     #[inline]
     pub fn contains(&self, member: i64) -> bool {
         self.find(member).is_ok()
@@ -206,7 +204,7 @@ impl<'a> IntSet<'a> {
         (0..set.len()).map(move |i| set.get(i))
     }
 
-    /// What adds `member`; none if it is there.
+    /// The edit that adds `member`; none if it is present.
     pub fn insertion(&self, member: i64) -> Option<Edit> {
         let place = self.find(member).err()?;
         if !self.frame.holds(member) || self.wastes_with(member) {
@@ -218,14 +216,14 @@ impl<'a> IntSet<'a> {
         Some(Edit::Insert { at, bytes: self.frame.held(member), len })
     }
 
-    /// What removes `member`; none if it is not there.
+    /// The edit that removes `member`; none if it is absent.
     pub fn removal(&self, member: i64) -> Option<Edit> {
         let (at, len) = self.place(self.find(member).ok()?);
         Some(Edit::Remove { at, len })
     }
 
-    /// Whether the set with one member more would be an eighth smaller if it were packed anew, and
-    /// some bytes.
+    /// Whether repacking the set with `member` would save an eighth of it, and at least `WASTE_MIN`
+    /// bytes.
     fn wastes_with(&self, member: i64) -> bool {
         let len = self.len();
         if len == 0 || self.frame.width == 1 {
@@ -237,14 +235,13 @@ impl<'a> IntSet<'a> {
     }
 }
 
-/// Bytes for which a set is not packed anew.
+/// Smaller savings do not justify repacking a set.
 const WASTE_MIN: usize = 8;
 
-/// The first `len` bytes, little-endian; there are as many.
+/// The first `len` bytes, little-endian; `bytes` has at least as many.
 #[inline]
 fn word(bytes: &[u8], len: usize) -> u64 {
-    // One unaligned read of eight bytes where there are as many, of which those that count are
-    // kept.
+    // One unaligned read of eight bytes if available, masked to the first `len`.
     let word = match bytes.first_chunk() {
         Some(word) => u64::from_le_bytes(*word),
         None => {
@@ -257,12 +254,12 @@ fn word(bytes: &[u8], len: usize) -> u64 {
     word << shift >> shift
 }
 
-/// Bytes that hold `n`: one at least.
+/// Number of bytes for `n`: at least one.
 fn unsigned_len(n: u64) -> usize {
     (64 - n.leading_zeros()).div_ceil(8).max(1) as usize
 }
 
-/// Bytes that hold `n` with its sign.
+/// Number of bytes for `n` with its sign.
 fn signed_len(n: i64) -> usize {
     let magnitude_bits = 64 - (n ^ n >> 63).leading_zeros();
     magnitude_bits as usize / 8 + 1

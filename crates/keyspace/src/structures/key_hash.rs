@@ -1,5 +1,5 @@
-//! The hash of a key, drawn once per command: its bits choose the stripe, the position in the table
-//! and the tag.
+//! The hash of a key, computed once per command: its bits choose the stripe, the position in the
+//! table and the tag.
 
 use crate::structures::bucket::TAG_MASK;
 use foldhash::SharedSeed;
@@ -7,8 +7,8 @@ use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// 64 bits of hash: the top bits number the stripe, the next 32 the position inside it, the low 15
-/// are the tag.
+/// 64 bits of hash: the top bits are the stripe's number, the next 32 the position inside it, the
+/// low 15 the tag.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KeyHash {
     bits: u64,
@@ -19,18 +19,18 @@ impl KeyHash {
     /// The stripe's number.
     #[inline]
     pub fn stripe(self) -> u32 {
-        // Two shifts, since a shift by 64 is undefined where there is a single stripe.
+        // Two shifts, because a shift by 64, for a single stripe, is undefined.
         (self.bits >> 1 >> (63 - self.stripe_bits)) as u32
     }
 
-    /// Place in the order of the stripe's keys.
+    /// Position in the order of the stripe's keys.
     #[inline]
     pub fn position(self) -> u32 {
         (self.bits << self.stripe_bits >> 32) as u32
     }
 
-    /// The same hash where `depth` bits (at most 16) choose the part of the whole:
-    /// [`KeyHash::stripe`] is that part, and [`KeyHash::position`] the place inside it.
+    /// This hash in a table of 2^`depth` parts (`depth` at most 16): [`KeyHash::stripe`] is then
+    /// the part, and [`KeyHash::position`] the place inside it.
     #[inline]
     pub(crate) fn at_depth(self, depth: u32) -> Self {
         KeyHash { stripe_bits: depth, ..self }
@@ -44,7 +44,7 @@ impl KeyHash {
     }
 }
 
-/// Makes hashes with a seed of its own, so that no client can choose keys that collide.
+/// Hashes with a random seed, so that no client can choose keys that collide.
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     state: SeedableRandomState,
@@ -61,9 +61,9 @@ impl KeyHasher {
         }
     }
 
-    /// A hasher whose seed follows from this one's, another each time: what lies in the order of
-    /// one hasher's hashes is in no order of the other's. Who fills a table in the order of its
-    /// own hashes finds its first buckets crowded.
+    /// A hasher with a new seed derived from this one's; different at each call. Keys in the hash
+    /// order of one hasher are in random order for the other: filling a table in its own hash order
+    /// would crowd the first buckets.
     pub fn reseeded(&self) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let seed = self.hash(&COUNT.fetch_add(1, Relaxed).to_le_bytes()).bits;
@@ -84,6 +84,6 @@ impl KeyHasher {
 pub struct Key<'a> {
     /// The key's bytes.
     pub bytes: &'a [u8],
-    /// Its hash, from [`crate::Handle::hash`].
+    /// Hash of the key, from [`crate::Handle::hash`].
     pub hash: KeyHash,
 }

@@ -1,4 +1,4 @@
-//! Large collections: those that have an allocation of their own.
+//! Large collections, which have an allocation of their own.
 
 use super::custom::held::Custom;
 use super::form::Form;
@@ -28,7 +28,7 @@ pub(crate) enum Large {
 }
 
 impl Large {
-    /// Which type it is.
+    /// Type of the collection.
     pub fn form(&self) -> Form {
         match self {
             Large::List(_) => Form::List,
@@ -53,7 +53,7 @@ impl Large {
         }
     }
 
-    /// What it takes to free it: the number of its elements, or of what holds several.
+    /// Work to free it: the number of its elements, or of the blocks that hold several.
     pub fn len(&self) -> usize {
         match self {
             Large::List(list) => list.chunks(),
@@ -65,7 +65,7 @@ impl Large {
         }
     }
 
-    /// Bytes that it occupies, itself included; told without walking it.
+    /// Bytes that it occupies, including itself; known without walking it.
     pub fn footprint(&self) -> usize {
         size_of::<Large>()
             + match self {
@@ -90,9 +90,9 @@ impl Large {
         })
     }
 
-    /// Moves some of what lies at addresses that are marked to fresh blocks (to leave sparse
-    /// slabs), for some ten microseconds. Returns where to go on, none at the end; 0 is the
-    /// beginning. The footprint may change.
+    /// Moves some blocks at marked addresses to fresh blocks (to leave sparse slabs), for about ten
+    /// microseconds. Returns the next cursor, none at the end; 0 is the beginning. The footprint
+    /// may change.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -159,7 +159,7 @@ impl Large {
 
 /// A snapshot of the elements.
 impl Large {
-    /// Begins an image of its elements.
+    /// Begins a snapshot of its elements.
     pub fn begin_image(&mut self, id: ImageId) {
         match self {
             Large::List(list) => list.begin_image(id),
@@ -171,7 +171,7 @@ impl Large {
         }
     }
 
-    /// The image that is being taken of it, if one is.
+    /// The running snapshot, if any.
     pub fn image_id(&self) -> Option<ImageId> {
         match self {
             Large::List(list) => list.image_id(),
@@ -183,7 +183,7 @@ impl Large {
         }
     }
 
-    /// What there is of the image beside its elements, when they were all handed out.
+    /// The trailing part of the snapshot, after all elements were taken.
     pub fn take_rest(&mut self) -> Option<Box<Self>> {
         match self {
             Large::Stream(stream) => stream.take_rest().map(|rest| Box::new(Large::Stream(rest))),
@@ -192,7 +192,7 @@ impl Large {
         }
     }
 
-    /// Gives `take` some elements of the image; false at the end.
+    /// Passes elements of the snapshot to `take`; false at the end.
     pub fn continue_image(&mut self, cache: &mut Cache, take: &mut TakeElement<'_>) -> bool {
         use ImageElement::{Field, Item, Member, Scored};
         match self {

@@ -1,5 +1,4 @@
-//! Sizes at which collections change how they are held, as `CONFIG` sets them while the server
-//! runs.
+//! Sizes at which collections change their representation, set by `CONFIG SET` at run time.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -25,7 +24,7 @@ macro_rules! limits {
                     self.$name.load(Relaxed)
                 }
 
-                /// Changes it for the changes of values from now on.
+                /// Sets it for later changes of values.
                 pub fn $set(&self, value: i64) {
                     self.$name.store(value, Relaxed);
                 }
@@ -55,10 +54,11 @@ limits! {
     stream_node_max_bytes, set_stream_node_max_bytes = 4096;
     /// `stream-node-max-entries`: entries of a stream's node, 0 for no limit.
     stream_node_max_entries, set_stream_node_max_entries = 100;
-    /// `stream-idmp-duration`: seconds that a new stream remembers the ids of producers' messages.
+    /// `stream-idmp-duration`: seconds for which a new stream retains the IDs of producers'
+    /// messages.
     stream_idmp_duration, set_stream_idmp_duration = 100;
-    /// `stream-idmp-maxsize`: ids that a new stream remembers of each producer.
+    /// `stream-idmp-maxsize`: number of IDs that a new stream retains per producer.
     stream_idmp_maxsize, set_stream_idmp_maxsize = 100;
-    /// `hll-sparse-max-bytes`: bytes of a string up to which a HyperLogLog is held sparsely.
+    /// `hll-sparse-max-bytes`: bytes of a string up to which a HyperLogLog is sparse.
     hll_sparse_max_bytes, set_hll_sparse_max_bytes = 3000;
 }

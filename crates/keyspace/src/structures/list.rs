@@ -1,6 +1,6 @@
 //! Lists.
 //!
-//! A small list lies packed in its key's entry (`small.rs`); a longer one is a ring of chunks of
+//! A small list is packed in its key's entry (`small.rs`); a longer one is a ring of chunks of
 //! packed items (`large.rs`, `chunk.rs`). [`ListRef`] reads both, [`ListMut`] changes them.
 
 mod chunk;

@@ -1,9 +1,8 @@
 //! Data structures: they know bytes, not the keyspace. A value is packed into its key's entry while
-//! it is small ([`packed`]), and a [`large::Large`] beyond; both are read by one reference per type
-//! (`SetRef`, `HashRef`, ...). When a collection goes from one to the other is a question of speed
-//! and memory, and is not what `OBJECT ENCODING` answers: that follows Redis's thresholds
-//! ([`crate::TypeLimits`]) and stays once it has changed, so a packed collection may be *beyond*
-//! them.
+//! it is small ([`packed`]), and a [`large::Large`] beyond; both are read through one reference per
+//! type (`SetRef`, `HashRef`, ...). The conversion from one to the other is decided by speed and
+//! memory, independently of `OBJECT ENCODING`, which follows Redis's thresholds
+//! ([`crate::TypeLimits`]) and never changes back, so a packed collection may be *beyond* them.
 
 pub(crate) mod block;
 pub(crate) mod bucket;

@@ -1,4 +1,4 @@
-//! Items of a small collection, one behind the other in plain bytes.
+//! Items of a small collection, consecutive in plain bytes.
 //!
 //! | first byte | then | item |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | `11110101` | 8 bytes | double |
 //!
 //! Numbers of several bytes are little-endian. A string that is the canonical text of an integer is
-//! always held as one, so equal strings have equal bytes. There is no length behind an item: items
+//! always stored as one, so equal strings have equal bytes. There is no length after an item: items
 //! are walked forwards.
 
 use crate::structures::value::parse_int;
@@ -29,27 +29,27 @@ const INT_13: u8 = 0b1100_0000;
 
 /// Bytes that a search compares at once.
 const WORD: usize = 8;
-/// Bytes of a string whose length is in its first byte.
+/// Maximum length of a string with its length in the first byte.
 const TEXT_MAX: usize = 127;
-/// Bytes of a cache line; how many of an entry's are on their way when it is read, and how many are
-/// asked for.
+/// Bytes of a cache line; bytes of an entry prefetched by its lookup; and up to which offset a
+/// search prefetches.
 const LINE: usize = 64;
 const LINES_THERE: usize = 2 * LINE;
 const LINES_MAX: usize = 12 * LINE;
 
-/// One item of a small collection.
+/// An item of a small collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Item<'a> {
     /// A string that is not the canonical text of an integer.
     Text(&'a [u8]),
-    /// A string that is.
+    /// A string that is the canonical text of an integer.
     Int(i64),
     /// A score.
     Double(f64),
 }
 
 impl<'a> Item<'a> {
-    /// The item that holds a string.
+    /// The item for a string.
     #[inline]
     pub fn from_text(text: &'a [u8]) -> Self {
         match parse_int(text) {
@@ -58,11 +58,11 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The item that holds a score; whole numbers are held as integers.
+    /// The item for a score; whole numbers become integers.
     #[inline]
     pub fn from_score(score: f64) -> Self {
         let whole = score as i64;
-        // The sign of -0 must survive, and integers beyond 2^53 are not told apart from their
+        // -0 must keep its sign, and integers beyond 2^53 are not distinguishable from their
         // neighbours.
         if whole as f64 == score && whole.unsigned_abs() <= 1 << 53 && score.to_bits() != 1 << 63 {
             Item::Int(whole)
@@ -71,7 +71,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The score that an item holds; a string is none.
+    /// The score of an item; none for a string.
     #[inline]
     pub fn score(&self) -> Option<f64> {
         match *self {
@@ -81,7 +81,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The string; an integer is printed into `scratch`. A score has no text here, and gives an
+    /// The string; an integer is printed into `scratch`. A score has no text here, and yields an
     /// empty one.
     #[inline]
     pub fn bytes<'s>(&'s self, scratch: &'s mut itoa::Buffer) -> &'s [u8] {
@@ -121,7 +121,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The packed form in two parts, to be written without a buffer between.
+    /// The packed form in two parts, to be written without an intermediate buffer.
     #[inline]
     pub fn parts(&self) -> Parts<'a> {
         match *self {
@@ -145,8 +145,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The packed form that begins with a given byte; none if there is no such form of this item.
-    /// An integer has wider forms than its own.
+    /// The packed form with a given first byte; none if this item has no such form. An integer also
+    /// has wider forms than its own.
     #[inline]
     pub fn parts_beginning(&self, first: u8) -> Option<Parts<'a>> {
         let parts = self.parts();
@@ -156,7 +156,7 @@ impl<'a> Item<'a> {
         match *self {
             Item::Int(n) if (INT_16..=INT_64).contains(&first) => {
                 let width = fixed_len(first) - 1;
-                // The least integer of a width is of its own form.
+                // The least integer of a width has that width as its own form, handled above.
                 let fits = n.unsigned_abs() >> (8 * width - 1) == 0;
                 fits.then(|| Parts::new(first, &n.to_le_bytes()[..width], &[]))
             }
@@ -164,8 +164,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The first byte of the narrowest form that holds this integer in at least two bytes; none of
-    /// a string or a score.
+    /// The first byte of the narrowest form of this integer with at least two bytes; none for a
+    /// string or a score.
     pub fn wide_int(&self) -> Option<u8> {
         match *self {
             Item::Int(n) => Some(match n {
@@ -192,7 +192,7 @@ impl<'a> Item<'a> {
 pub struct Parts<'a> {
     head: [u8; 9],
     head_len: usize,
-    /// What follows [`Parts::head`].
+    /// Bytes after [`Parts::head`].
     pub tail: &'a [u8],
 }
 
@@ -204,12 +204,12 @@ impl<'a> Parts<'a> {
         Parts { head, head_len: 1 + more.len(), tail }
     }
 
-    /// Whether `bytes`, which an item begins, begin with this item.
+    /// Whether `bytes`, which begin with an item, begin with this item.
     #[inline]
     pub fn begin(&self, bytes: &[u8]) -> bool {
         let (head, tail) = (self.head(), self.tail);
         let len = head.len() + tail.len();
-        // Items of one kind and length begin alike, and end unlike more often than not.
+        // Items of one kind and length mostly have equal first bytes and different last bytes.
         bytes[0] == head[0]
             && bytes.len() >= len
             && tail.last().is_none_or(|&last| bytes[len - 1] == last)
@@ -217,7 +217,7 @@ impl<'a> Parts<'a> {
             && bytes[head.len()..len] == *tail
     }
 
-    /// What comes first: 1 to 9 bytes.
+    /// The first 1 to 9 bytes.
     #[inline]
     pub fn head(&self) -> &[u8] {
         &self.head[..self.head_len]
@@ -232,13 +232,14 @@ impl<'a> Parts<'a> {
 
 /// Reads the item at the front of `bytes`, and what follows it.
 ///
-/// `bytes` was made by [`Item::pack`], and is not empty.
+/// `bytes` was written by [`Item::pack`], and is not empty.
 #[inline]
 pub fn unpack(bytes: &[u8]) -> (Item<'_>, &[u8]) {
     unpack_behind(bytes[0], &bytes[1..])
 }
 
-/// Reads an item of which the first byte is known and `bytes` is the rest, and what follows it.
+/// Reads an item by its first byte and the `bytes` after it; returns the item and the remaining
+/// bytes.
 #[inline]
 pub fn unpack_behind(first: u8, bytes: &[u8]) -> (Item<'_>, &[u8]) {
     match first {
@@ -258,7 +259,7 @@ pub fn unpack_behind(first: u8, bytes: &[u8]) -> (Item<'_>, &[u8]) {
     }
 }
 
-/// Length of the packed item at the front of `bytes`, without its being read.
+/// Length of the packed item at the front of `bytes`, without decoding it.
 #[inline]
 pub fn packed_len(bytes: &[u8]) -> usize {
     let first = bytes[0];
@@ -269,7 +270,7 @@ pub fn packed_len(bytes: &[u8]) -> usize {
     }
 }
 
-/// Length of a packed item that begins with this byte, or 0 if the byte does not tell.
+/// Length of a packed item with this first byte, or 0 if the byte does not determine it.
 #[inline]
 pub fn fixed_len(first: u8) -> usize {
     match first {
@@ -302,7 +303,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(wide)
 }
 
-/// Walks packed items forwards.
+/// Iterates over packed items forwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
     all: &'a [u8],
@@ -310,18 +311,18 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// The items of `bytes`, which [`Item::pack`] made.
+    /// The items of `bytes`, written by [`Item::pack`].
     pub fn new(bytes: &'a [u8]) -> Self {
         Items { all: bytes, rest: bytes }
     }
 
-    /// Offset of the item that comes next.
+    /// Offset of the next item.
     #[inline]
     pub fn offset(&self) -> usize {
         self.all.len() - self.rest.len()
     }
 
-    /// Passes over `n` items, or all that are left.
+    /// Skips `n` items, or all if fewer are left.
     #[inline]
     pub fn skip_items(&mut self, n: usize) {
         self.rest = &self.rest[skip(self.rest, n)..];
@@ -342,16 +343,15 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Offset of the first item, every `stride`-th (1 to 3) from the first on being looked at, whose
-/// packed form is `parts`: of the fields of a hash with a stride of 2. Where there is none, how
-/// many were looked at.
+/// Offset of the first item with the packed form `parts`, comparing every `stride`-th item (1 to
+/// 3): of the fields of a hash with a stride of 2. If there is none, the number of items compared.
 ///
-/// Equal strings have equal packed forms, so nothing is decoded: eight bytes are compared at once,
-/// the end of a long item, in which it differs from its neighbours more often than not, or all of a
-/// short one.
+/// Equal strings have equal packed forms, so nothing is decoded. Eight bytes are compared at once:
+/// of a long item the end, in which it most often differs from its neighbours, or all of a short
+/// one.
 #[inline]
 pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usize> {
-    // With a loop for each of the strides that there are: members, pairs, and triples.
+    // A loop for each of the existing strides: members, pairs, and triples.
     match stride {
         1 => find_by::<1>(bytes, parts),
         2 => find_by::<2>(bytes, parts),
@@ -359,8 +359,8 @@ pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usi
     }
 }
 
-/// Asks for what follows the first two lines of items that are about to be walked over: those
-/// the lookup of the entry has asked for.
+/// Prefetches the lines after the first two of the items about to be walked: the lookup of the
+/// entry has prefetched those two.
 #[inline]
 pub(crate) fn prefetch_behind(bytes: &[u8]) {
     for line in (LINES_THERE..bytes.len().min(LINES_MAX)).step_by(LINE) {
@@ -386,7 +386,7 @@ fn find_by<const STRIDE: usize>(bytes: &[u8], parts: &Parts<'_>) -> Result<usize
     }
 }
 
-/// [`find`] for a string of 8 to 127 bytes, which ends in `end`.
+/// [`find`] for a string of 8 to 127 bytes, with `end` as its last bytes.
 #[inline]
 fn find_text<const STRIDE: usize>(
     bytes: &[u8],
@@ -410,8 +410,8 @@ fn find_text<const STRIDE: usize>(
     Err(count)
 }
 
-/// Offset of the first item, every `STRIDE`-th being looked at, of which `is_it` says so; it is
-/// given the item and what follows it.
+/// Offset of the first item, checking every `STRIDE`-th, that satisfies `is_it`, which gets the
+/// item and the bytes after it.
 #[inline(always)]
 fn find_where<const STRIDE: usize>(
     bytes: &[u8],
@@ -428,7 +428,7 @@ fn find_where<const STRIDE: usize>(
     Err(count)
 }
 
-/// What follows the item at the front of `bytes`. Short strings are most of what there is.
+/// The bytes after the first item of `bytes`. Short strings are the most common items.
 #[inline(always)]
 fn behind_item(bytes: &[u8]) -> &[u8] {
     match bytes[0] {
@@ -437,9 +437,8 @@ fn behind_item(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Offset of the last item in `bytes`, of which the item at `from` is known to begin there, and the
-/// offset of one that is a little before it: the next search after the last one is gone begins
-/// there.
+/// Offset of the last item in `bytes`, searched from the item at `from`; and the offset of an item
+/// shortly before it, from which the next search begins once the last one is removed.
 ///
 /// `bytes` is not empty, and an item begins at `from`.
 #[inline]
@@ -470,7 +469,7 @@ pub fn count(bytes: &[u8]) -> usize {
     count
 }
 
-/// Bytes of the first `n` items, or of all that there are.
+/// Bytes of the first `n` items, or of all if there are fewer.
 #[inline]
 pub fn skip(bytes: &[u8], n: usize) -> usize {
     let mut rest = bytes;

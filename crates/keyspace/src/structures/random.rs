@@ -1,4 +1,4 @@
-//! Drawing without favour, from random numbers that the caller makes.
+//! Uniform random choice, from random numbers of the caller.
 
 /// A number below `bound`, which is not 0.
 #[inline]
@@ -6,9 +6,9 @@ pub(crate) fn below(bound: usize, random: &mut dyn FnMut() -> u64) -> usize {
     ((u128::from(random()) * bound as u128) >> 64) as usize
 }
 
-/// For each of `len` things in turn, whether it is one of `count` chosen: every choice is as likely
-/// as any other (selection sampling: Knuth, The Art of Computer Programming, 3.4.2, algorithm S).
-/// Ends behind the last chosen one.
+/// For each of `len` things in turn, whether it is one of `count` chosen: every choice is equally
+/// likely (selection sampling: Knuth, The Art of Computer Programming, 3.4.2, algorithm S). Ends
+/// after the last chosen one.
 pub(crate) fn choose(
     len: usize,
     count: usize,
@@ -26,7 +26,7 @@ pub(crate) fn choose(
     })
 }
 
-/// The same told by how many are passed over before each chosen one.
+/// Like `indexes`, but yields the number of items skipped before each chosen one.
 pub(crate) fn gaps(
     len: usize,
     count: usize,

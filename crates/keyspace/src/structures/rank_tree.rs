@@ -1,4 +1,4 @@
-//! Items in order of their scores, found by rank as fast as by score: a B+ tree that counts.
+//! Items in order of their scores, found by rank as fast as by score: a counted B+ tree.
 //!
 //! ```text
 //! inner   [ score, first item, count, child ] ...          up to 32
@@ -6,15 +6,15 @@
 //! leaves  [ item item item ]   [ item item item item ]     up to 64 items of 8 bytes
 //! ```
 //!
-//! An item is eight bytes that lead to the rest: to a score, and to whatever else decides the
-//! order. The tree never compares two items; callers pass a predicate that is true for the items
-//! before a place, and inner nodes hold the scores that it is asked about, so that items are read
-//! in the leaf only.
+//! An item is eight bytes that refer to the rest: to a score, and to anything else that decides the
+//! order. The tree never compares two items. Callers pass a predicate that is true for the items
+//! before a place. Inner nodes hold scores for the predicate, so that items are read in the leaf
+//! only.
 //!
-//! Before a node is split its neighbours take over what they have room for, and two full nodes
-//! become three (B*-tree: Knuth, The Art of Computer Programming, 6.2.4), except at either end,
-//! where a full node is left full: leaves are about 85 % full after random insertions and 98 %
-//! after ascending ones. Neighbours are merged when they would fill three quarters of a node.
+//! Before a node is split, its neighbours take as many items as they have room for, and two full
+//! nodes become three (B*-tree: Knuth, The Art of Computer Programming, 6.2.4), except at either
+//! end, where a full node is left full: leaves are about 85 % full after random insertions and 98 %
+//! after ascending ones. Neighbours are merged if they fill at most three quarters of a node.
 
 mod node;
 
@@ -24,13 +24,13 @@ use node::{Child, INNER_MAX, Inner, LEAF_MAX, Leaf, Node, NodeMut, NodeRef, Slot
 use petrel_heap::{Cache, usable};
 use std::ops::Range;
 
-/// Where the nodes of a tree begin in the cursor of a relocation that moves the items before.
+/// First cursor of the relocation of nodes; smaller cursors relocate items.
 pub const NODES: u64 = 1 << 63;
 
-/// Ranks whose nodes are looked at by one step of a relocation.
+/// Ranks covered by one step of a relocation of nodes.
 const RANKS_PER_MOVE: usize = 1024;
 
-/// A sequence of items in an order that the caller keeps.
+/// A sequence of items in an order defined by the caller.
 pub struct RankTree<T> {
     root: Option<Node<T>>,
     len: usize,
@@ -45,7 +45,7 @@ impl<T> Default for RankTree<T> {
 }
 
 impl<T: Scored> RankTree<T> {
-    /// A tree of items that are in order already.
+    /// A tree of items that are already in order.
     pub fn from_sorted(items: &[T], cache: &mut Cache) -> Self {
         let mut bytes = 0;
         let mut level: Vec<Child<T>> = evenly(items.len(), LEAF_MAX)
@@ -79,8 +79,8 @@ impl<T: Scored> RankTree<T> {
         self.bytes
     }
 
-    /// Number of items before a place. `before(score, item)` is true for those, and false from
-    /// there on.
+    /// Number of items before a place: `before(score, item)` is true for them, and false from there
+    /// on.
     #[inline]
     pub fn rank(&self, before: impl Fn(f64, T) -> bool) -> usize {
         let Some(mut node) = self.root.as_ref() else { return 0 };
@@ -104,14 +104,14 @@ impl<T: Scored> RankTree<T> {
         self.run(rank).first().copied()
     }
 
-    /// Items from a rank on: those that lie in one leaf.
+    /// Items of one leaf, from a rank on.
     #[inline]
     pub fn run(&self, rank: usize) -> &[T] {
         let (leaf, at) = self.leaf_at(rank);
         leaf.get(at..).unwrap_or(&[])
     }
 
-    /// Items up to a rank and with it: those that lie in one leaf.
+    /// Items of one leaf, up to and including a rank.
     #[inline]
     pub fn run_back(&self, rank: usize) -> &[T] {
         let (leaf, at) = self.leaf_at(rank);
@@ -129,7 +129,7 @@ impl<T: Scored> RankTree<T> {
         self.range(0..self.len)
     }
 
-    /// Puts an item at the place that `before` tells.
+    /// Inserts an item at the place given by `before`.
     pub fn insert(&mut self, item: T, before: impl Fn(f64, T) -> bool, cache: &mut Cache) {
         self.len += 1;
         let mut root = match self.root.take() {
@@ -168,7 +168,7 @@ impl<T: Scored> RankTree<T> {
         self.root = Some(root);
     }
 
-    /// Puts another item in the place of that of a rank, or the same one whose score has changed.
+    /// Replaces the item of a rank, possibly with the same item after a change of its score.
     pub fn replace(&mut self, mut rank: usize, item: T) {
         let Some(mut node) = self.root.as_mut() else { return };
         loop {
@@ -196,7 +196,7 @@ impl<T: Scored> RankTree<T> {
         self.remove_range(rank..rank + 1, cache, |_| {});
     }
 
-    /// Removes the items of a range of ranks and hands each over, in order.
+    /// Removes the items of a range of ranks and passes each to a closure, in order.
     pub fn remove_range(
         &mut self,
         ranks: Range<usize>,
@@ -215,8 +215,8 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    /// Moves those nodes to fresh blocks whose address `is_marked`, of those on the way to some
-    /// ranks from `rank` on. Returns the rank at which to go on, none at the end.
+    /// Moves nodes on the paths to some ranks from `rank` on to fresh blocks if their address
+    /// `is_marked`. Returns the next rank, none at the end.
     pub fn relocate(
         &mut self,
         rank: usize,
@@ -230,7 +230,7 @@ impl<T: Scored> RankTree<T> {
         (next < self.len).then_some(next)
     }
 
-    /// Moves those nodes on the way to a rank to fresh blocks whose address `is_marked`; returns
+    /// Moves the nodes on the path to a rank to fresh blocks if their address `is_marked`; returns
     /// the rank behind the leaf.
     fn relocate_way(
         &mut self,
@@ -254,14 +254,14 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    /// Frees all nodes; the items are the caller's.
+    /// Frees all nodes; the caller frees the items.
     pub fn release(self, cache: &mut Cache) {
         if let Some(root) = self.root {
             root.free_all(cache);
         }
     }
 
-    /// The leaf that a rank lies in, and where; an empty one if it lies nowhere.
+    /// The leaf of a rank, and the index in it; an empty leaf if the rank does not exist.
     #[inline]
     fn leaf_at(&self, mut rank: usize) -> (&[T], usize) {
         let (Some(mut node), true) = (self.root.as_ref(), rank < self.len) else {
@@ -278,7 +278,7 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    /// The root, below a new one if it is full: a full node is made room in by its parent.
+    /// The root, below a new one if it is full, because a full node gets room through its parent.
     fn grown(&mut self, root: Node<T>, cache: &mut Cache) -> Node<T> {
         if !root.is_full() {
             return root;
@@ -291,7 +291,7 @@ impl<T: Scored> RankTree<T> {
         parent
     }
 
-    /// Takes away roots that lead to one node, or to none.
+    /// Removes roots with one child or none.
     fn lower(&mut self, cache: &mut Cache) {
         while let Some(mut root) = self.root.take() {
             let below = match root.kind_mut() {
@@ -309,13 +309,13 @@ impl<T: Scored> RankTree<T> {
     }
 }
 
-/// Cuts `len` into the fewest ranges of at most `max`, of about equal lengths.
+/// Splits `len` into the fewest ranges of at most `max`, of about equal lengths.
 fn evenly(len: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = len.div_ceil(max);
     (0..parts).map(move |part| part * len / parts..(part + 1) * len / parts)
 }
 
-/// Which ends of the tree a node lies at.
+/// Ends of the tree at which a node lies.
 #[derive(Clone, Copy)]
 struct Edge {
     left: bool,
@@ -323,26 +323,26 @@ struct Edge {
 }
 
 impl Edge {
-    /// The ends that child `at` of `len` lies at.
+    /// The ends of the tree at which child `at` of `len` lies.
     fn below(self, at: usize, len: usize) -> Self {
         Edge { left: self.left && at == 0, right: self.right && at + 1 == len }
     }
 }
 
-/// The items of a leaf that come before a place.
+/// The items of a leaf before a place.
 #[inline]
 fn place<T: Scored>(leaf: &Leaf<T>, before: &impl Fn(f64, T) -> bool) -> usize {
     leaf.as_slice().partition_point(|&item| before(item.score(), item))
 }
 
-/// The child in which a place lies: the last that begins before it, or the first.
+/// The child that contains a place: the last that begins before it, or the first.
 #[inline]
 fn child_before<T: Scored>(inner: &Inner<T>, before: &impl Fn(f64, T) -> bool) -> usize {
     let beginning = |child: &Child<T>| before(child.score, child.first);
     inner.as_slice().partition_point(beginning).saturating_sub(1)
 }
 
-/// The child in which a rank lies; the rank becomes that within the child.
+/// The child that contains a rank; the rank becomes relative to the child.
 #[inline]
 fn child_at<T>(inner: &Inner<T>, rank: &mut usize) -> usize {
     let mut at = 0;
@@ -357,7 +357,7 @@ fn child_at<T>(inner: &Inner<T>, rank: &mut usize) -> usize {
 }
 
 impl<T: Scored> Child<T> {
-    /// What is to be said of a node that is not empty.
+    /// Summary of a node that is not empty.
     fn of(node: Node<T>) -> Self {
         let (score, first, count) = match node.kind() {
             NodeRef::Leaf(leaf) => {
@@ -373,7 +373,7 @@ impl<T: Scored> Child<T> {
         Child { score, first, count, node }
     }
 
-    /// Says anew what has changed.
+    /// Updates the summary from the node.
     fn refresh(&mut self) {
         match self.node.kind() {
             NodeRef::Leaf(leaf) => {
@@ -423,7 +423,7 @@ impl<T: Scored> Node<T> {
         }
     }
 
-    /// Moves slots to, if `by` is positive, or from the neighbour on the right, which is of the
+    /// Moves slots to (if `by` is positive) or from the neighbour on the right, which is of the
     /// same kind.
     fn shift(&mut self, by: isize, right: &mut Self) {
         match (self.kind_mut(), right.kind_mut()) {
@@ -469,7 +469,7 @@ fn make_room<T: Scored>(
     let room = |at: usize| children.get(at).map_or(0, |child| max - child.node.slots());
     let left = at.checked_sub(1);
     let (room_left, room_right) = (left.map_or(0, room), room(at + 1));
-    // A neighbour with less room would be asked again too soon.
+    // With less room, the neighbour would soon be full again.
     if room_left.max(room_right) >= max / 16 {
         if room_right >= room_left {
             shift_children(inner, at, room_right.div_ceil(2) as isize);
@@ -493,7 +493,7 @@ fn children_slots<T: Scored>(inner: &Inner<T>, at: usize) -> usize {
     inner.as_slice()[at].node.slots()
 }
 
-/// How many slots to leave in a full node at an end of the tree, if the insertion is at that end.
+/// Number of slots to leave in a full node at an end of the tree, if the insertion is at that end.
 fn edge_split<T: Scored>(
     node: &Node<T>,
     edge: Edge,
@@ -518,7 +518,7 @@ fn edge_split<T: Scored>(
     }
 }
 
-/// Moves slots from child `at` to the next one, or the other way if `by` is negative.
+/// Moves slots from child `at` to the next one, or back if `by` is negative.
 fn shift_children<T: Scored>(inner: &mut Inner<T>, at: usize, by: isize) {
     if let [left, right, ..] = &mut inner.as_mut_slice()[at..] {
         left.node.shift(by, &mut right.node);
@@ -527,7 +527,8 @@ fn shift_children<T: Scored>(inner: &mut Inner<T>, at: usize, by: isize) {
     }
 }
 
-/// Moves all but `keep` slots of child `at` to a new child behind it; returns the bytes of that.
+/// Moves all but `keep` slots of child `at` to a new child after it; returns the bytes of that
+/// child.
 fn split<T: Scored>(inner: &mut Inner<T>, at: usize, keep: usize, cache: &mut Cache) -> usize {
     let child = &mut inner.as_mut_slice()[at];
     let mut node = child.node.sibling(cache);
@@ -539,8 +540,8 @@ fn split<T: Scored>(inner: &mut Inner<T>, at: usize, keep: usize, cache: &mut Ca
     bytes
 }
 
-/// Removes up to `max` items from a rank on, those of one leaf, and returns their number. Adds the
-/// bytes of nodes that it frees to `freed`.
+/// Removes up to `max` items of one leaf from a rank on, and returns their number. Adds the bytes
+/// of freed nodes to `freed`.
 fn remove_run<T: Scored>(
     node: &mut Node<T>,
     mut rank: usize,
@@ -594,14 +595,14 @@ fn merge_around<T: Scored>(inner: &mut Inner<T>, at: usize, cache: &mut Cache) -
     bytes
 }
 
-/// Walks a range of ranks, a leaf at a time.
+/// Iterates over a range of ranks, leaf by leaf.
 pub struct Iter<'a, T> {
     tree: &'a RankTree<T>,
-    /// Items found ahead of `ranks.start`, and behind `ranks.end`, not yet handed out; never both
-    /// of one leaf.
+    /// Items of leaves already read, before `ranks.start` and after `ranks.end`, but not yet
+    /// returned; never both of one leaf.
     front: &'a [T],
     back: &'a [T],
-    /// Ranks of which no item has been found yet.
+    /// Ranks not yet read.
     ranks: Range<usize>,
 }
 

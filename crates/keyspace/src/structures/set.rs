@@ -1,9 +1,9 @@
 //! Sets: distinct strings.
 //!
-//! | form | what is there | until |
+//! | form | content | until |
 //! |---|---|---|
 //! | intset ([`intset`](super::intset)) | integers, ascending | a member is no integer, or full |
-//! | packed items | members in the order in which they came | full |
+//! | packed items | members in insertion order | full |
 //! | [`Set`] | a [`Dict`] of members | it is removed |
 //!
 //! The first two forms are full at 4,096 bytes; packed items at 128 members as well, once the set
@@ -25,7 +25,7 @@ use crate::structures::random::choose;
 use encoding::{SetEncoding, SetThresholds};
 use petrel_heap::Cache;
 
-/// A larger share of the members than one in this many is popped in a walk over all.
+/// If more than one in this many members is popped, they are chosen in a walk over all.
 pub(crate) const POPPED_SHARE: usize = 4;
 
 /// Packed items are walked, so a set that is nominally a hash table has at most this many.
@@ -63,7 +63,7 @@ impl Set {
         &self.members
     }
 
-    /// Adds a member; false if it is there.
+    /// Adds a member; false if it is present.
     pub(crate) fn add(&mut self, member: &[u8], limits: &SetThresholds, cache: &mut Cache) -> bool {
         let hash = self.members.hasher().hash(member);
         if self.members.find_hashed(member, hash).is_some() {
@@ -73,7 +73,7 @@ impl Set {
         true
     }
 
-    /// Adds a member that is not there.
+    /// Adds an absent member.
     fn insert(&mut self, member: &[u8], limits: &SetThresholds, cache: &mut Cache) {
         self.insert_hashed(member, self.members.hasher().hash(member), limits, cache);
     }
@@ -92,14 +92,14 @@ impl Set {
         self.members.insert_hashed(Element::member(cache, member), hash, cache);
     }
 
-    /// Removes a member; false if it is not there.
+    /// Removes a member; false if it is absent.
     pub(crate) fn remove(&mut self, member: &[u8], cache: &mut Cache) -> bool {
         let Some((place, _)) = self.members.find(member) else { return false };
         self.members.remove(place, cache).release(cache);
         true
     }
 
-    /// Takes a member drawn at random out and hands it to `each`.
+    /// Removes a random member and passes it to `each`.
     pub(crate) fn pop(
         &mut self,
         random: &mut dyn FnMut() -> u64,
@@ -113,8 +113,7 @@ impl Set {
         }
     }
 
-    /// Takes `count` members drawn at random out, which are the caller's to release. It takes a
-    /// walk over all members.
+    /// Takes out `count` members drawn at random; the caller releases them. Walks over all members.
     pub(crate) fn take(
         &mut self,
         count: usize,
@@ -135,7 +134,7 @@ impl Set {
         self.members.len()
     }
 
-    /// Bytes behind this struct.
+    /// Bytes outside this struct.
     pub fn footprint(&self) -> usize {
         self.members.footprint()
     }

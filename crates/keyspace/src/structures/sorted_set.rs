@@ -24,7 +24,7 @@ use petrel_heap::Cache;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Packed pairs take at most this many bytes: a walk over them takes a microsecond.
+/// Maximum size of packed pairs in bytes: a walk over them takes a microsecond.
 pub(crate) const PACKED_PAIRS_MAX: usize = 2048;
 
 /// Elements taken out of a large sorted set before they are freed.
@@ -37,12 +37,12 @@ impl Scored for Element {
     }
 }
 
-/// What became of a member's score.
+/// Change of a member's score.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ScoreChange {
-    /// What it was; none if the member was not there.
+    /// Score before; none if the member was absent.
     pub old: Option<f64>,
-    /// What it is; none if the member is still not there.
+    /// Score now; none if the member is still absent.
     pub new: Option<f64>,
 }
 
@@ -50,7 +50,7 @@ pub struct ScoreChange {
 pub(crate) struct SortedSet {
     members: Dict,
     pub(crate) order: RankTree<Element>,
-    /// Past the thresholds of `OBJECT ENCODING`.
+    /// Whether it has passed the thresholds of `OBJECT ENCODING`.
     pub(crate) beyond: bool,
 }
 
@@ -70,7 +70,7 @@ impl SortedSetThresholds {
         }
     }
 
-    /// Whether a set of `len` members is past them that has just got this one.
+    /// Whether a set of `len` members, including the new one, has passed the thresholds.
     pub(crate) fn passed_by(self, len: usize, member: &[u8]) -> bool {
         len > self.entries || member.len() > self.value
     }
@@ -81,7 +81,7 @@ pub fn order(a: (&[u8], f64), b: (&[u8], f64)) -> Ordering {
     a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal).then_with(|| a.0.cmp(b.0))
 }
 
-/// True for what comes before a member with a score.
+/// Predicate for the elements that sort before a member with a score.
 fn ahead_of(score: f64, member: &[u8]) -> impl Fn(f64, Element) -> bool {
     move |other, element| other < score || other == score && element.key() < member
 }
@@ -91,7 +91,7 @@ impl SortedSet {
         SortedSet { members: Dict::new(hasher), order: RankTree::default(), beyond }
     }
 
-    /// A set of members that are distinct and in order.
+    /// A set of distinct members in order.
     pub(crate) fn from_sorted<'m>(
         hasher: &KeyHasher,
         members: impl Iterator<Item = (&'m [u8], f64)>,
@@ -129,7 +129,7 @@ impl SortedSet {
         self.members.len()
     }
 
-    /// Bytes behind this struct.
+    /// Bytes outside this struct.
     pub fn footprint(&self) -> usize {
         self.members.footprint() + self.order.footprint()
     }
@@ -147,8 +147,8 @@ impl SortedSet {
         SortedSet { members, order, beyond: self.beyond }
     }
 
-    /// Moves members and nodes to fresh blocks: [`Large::relocate`]. First come the members, then,
-    /// from [`NODES`] on, the nodes on the way to each rank.
+    /// Moves members and nodes to fresh blocks, as [`Large::relocate`]. First the members, then,
+    /// from [`NODES`] on, the nodes on the path to each rank.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -204,7 +204,7 @@ impl SortedSet {
         self.order.insert(element, ahead_of(score, member), cache);
     }
 
-    /// Gives an element another score.
+    /// Sets the score of an element.
     fn move_to(&mut self, element: Element, score: f64, cache: &mut Cache) {
         self.members.before_change(element, cache);
         let (rank, member) = (self.rank_of(element), element.key());
@@ -250,7 +250,7 @@ impl SortedSet {
     }
 }
 
-/// Packs members that are in order; false if they do not fit a small set.
+/// Packs members in order; false if they do not fit a small set.
 pub(crate) fn pack_all(members: &[(f64, &[u8])], keeps_sign: bool, out: &mut Vec<u8>) -> bool {
     let mut writer = Writer::at(pairs::Spot::default(), out);
     members.iter().all(|&(score, member)| {
@@ -259,7 +259,7 @@ pub(crate) fn pack_all(members: &[(f64, &[u8])], keeps_sign: bool, out: &mut Vec
     })
 }
 
-/// A score as a small set holds it. Within the thresholds zero has one sign, as in Redis's
+/// A score as stored in a small set. Within the thresholds zero has one sign, as in Redis's
 /// listpacks, unless it was loaded.
 pub(crate) fn held(score: f64, keeps_sign: bool) -> f64 {
     if keeps_sign { score } else { score + 0.0 }

@@ -1,32 +1,32 @@
-//! The stamp of entries: one bit that says whether the snapshot being taken has seen them.
+//! The stamp of entries: one bit that tells whether the running snapshot has taken them.
 
 use petrel_heap::{Cache, Heap};
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-/// The bit of an entry's length of the value that is its stamp.
+/// The bit of an entry's value length field that holds its stamp.
 pub(crate) const STAMP: u16 = 1 << 15;
-/// A snapshot is being taken: said beside the stamp.
+/// Flag beside the stamp: a snapshot is running.
 const TAKING: u16 = 1;
 
-/// The stamp that new entries get, and whether a snapshot is being taken. All threads share it as
-/// the heap's word, which the cache that an entry is made through has at hand.
+/// The stamp of new entries, and whether a snapshot is running. All threads share it as a word of
+/// the heap, which the cache used to build an entry refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp<'h>(&'h AtomicU16);
 
 impl<'h> Stamp<'h> {
-    /// The stamp of the keyspace that a heap belongs to.
+    /// The stamp of the keyspace of a heap.
     #[inline]
     pub fn of(heap: &'h Heap) -> Self {
         Stamp(heap.shared_word())
     }
 
-    /// The same, through a thread's cache.
+    /// Like `new`, through a thread's cache.
     #[inline]
     pub fn through(cache: &'h Cache) -> Self {
         Stamp(cache.shared_word())
     }
 
-    /// The stamp of entries that are made now.
+    /// The stamp of new entries.
     #[inline]
     pub fn now(self) -> u16 {
         self.0.load(Relaxed) & STAMP
@@ -38,13 +38,12 @@ impl<'h> Stamp<'h> {
         self.0.load(Relaxed) & TAKING != 0
     }
 
-    /// A snapshot begins: all entries there are bear the old stamp from now on. Everything is held.
+    /// Begins a snapshot: all present entries have the old stamp from now on. Everything is held.
     pub fn turn_over(self) {
         self.0.store((self.now() ^ STAMP) | TAKING, Relaxed);
     }
 
-    /// The snapshot is complete. A thread that sees it late finds that every entry bears the new
-    /// stamp.
+    /// Ends the snapshot. For a thread that sees this late, every entry already has the new stamp.
     pub fn settle(self) {
         self.0.store(self.now(), Relaxed);
     }

@@ -1,9 +1,9 @@
 //! Streams: entries of fields and values in the order of their IDs, and the consumer groups that
 //! read them.
 //!
-//! Entries lie in chunks ([`chunk`]), which end where a node of Redis would end: approximate
-//! trimming removes whole ones. A chunk costs two bytes for an entry whose fields are named as
-//! those before it, and one for each value.
+//! Entries lie in chunks ([`chunk`]), with the same boundaries as the nodes of Redis, because
+//! approximate trimming removes whole ones. A chunk costs two bytes for an entry with the same
+//! field names as its predecessors, and one for each value.
 
 pub(crate) mod change;
 pub(crate) mod chunk;
@@ -40,7 +40,7 @@ const PIECES_PER_BREATH: u32 = 32;
 /// A stream.
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// None of them empty, IDs ascending.
+    /// Chunks, none of them empty, in ascending order of IDs.
     chunks: VecDeque<Chunk>,
     len: u64,
     last_id: StreamId,
@@ -50,7 +50,7 @@ pub struct Stream {
     chunk_bytes: usize,
     groups: Groups,
     producers: Option<Box<Producers>>,
-    /// An image that is being taken in portions.
+    /// A running snapshot, taken in portions.
     taking: Option<Box<image::Taking>>,
 }
 
@@ -146,8 +146,8 @@ impl Stream {
             + self.producers.as_ref().map_or(0, |producers| producers.footprint())
     }
 
-    /// Appends an entry; `fields` are names and values in turn. False, and nothing done, if the ID
-    /// is not above [`Stream::last_id`].
+    /// Appends an entry; `fields` are names and values in turn. False, with nothing changed, if the
+    /// ID is not above [`Stream::last_id`].
     #[inline]
     pub fn append(&mut self, id: StreamId, fields: &[&[u8]], limits: NodeLimits) -> bool {
         if id <= self.last_id {
@@ -181,13 +181,13 @@ impl Stream {
         self.chunks.push_back(chunk);
     }
 
-    /// The ID that `XADD` gives an entry at this time: greater than every other; none if there is
-    /// no greater one.
+    /// The ID that `XADD` generates at this time: greater than every other; none if there is no
+    /// greater one.
     pub fn next_id(&self, now_ms: u64) -> Option<StreamId> {
         if now_ms > self.last_id.ms { Some(StreamId::new(now_ms, 0)) } else { self.last_id.next() }
     }
 
-    /// Deletes the entry with this ID, if there is one.
+    /// Deletes the entry with this ID, if it exists.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let deleted = self.trim_one(id);
         if deleted {
@@ -196,7 +196,7 @@ impl Stream {
         deleted
     }
 
-    /// The same, which leaves no trace: trimmed entries were the oldest of their kind.
+    /// Removes a trimmed entry. Unlike a deletion, it does not raise the greatest deleted ID.
     pub(crate) fn trim_one(&mut self, id: StreamId) -> bool {
         let Some(index) = self.chunk_of(id) else { return false };
         self.before_change(index);
@@ -213,7 +213,7 @@ impl Stream {
         true
     }
 
-    /// Whether there is an entry with this ID.
+    /// Whether an entry with this ID exists.
     pub fn contains(&self, id: StreamId) -> bool {
         self.get(id).is_some()
     }
@@ -237,7 +237,7 @@ impl Stream {
         Range::new(self, start, end)
     }
 
-    /// The same, the last one first.
+    /// Like [`Stream::range`], in descending order.
     pub fn rev_range(&self, start: StreamId, end: StreamId) -> RevRange<'_> {
         RevRange::new(self, start, end)
     }
@@ -257,12 +257,12 @@ impl Stream {
         &mut self.groups
     }
 
-    /// What is remembered of idempotent producers; none if there never was one.
+    /// IDs of idempotent producers; none if there never was one.
     pub fn producers(&self) -> Option<&Producers> {
         self.producers.as_deref()
     }
 
-    /// What is remembered of idempotent producers, to be changed.
+    /// IDs of idempotent producers, to be changed.
     pub fn producers_mut(&mut self) -> &mut Producers {
         self.producers.get_or_insert_default()
     }

@@ -1,17 +1,17 @@
-//! A hash table: open addressing over cache-line buckets. The entries of one stripe and one
-//! database are one, and so is each segment of a [`crate::dict::Dict`].
+//! A hash table: open addressing over cache-line buckets. Each stripe has one per database, and
+//! each segment of a [`crate::dict::Dict`] is one.
 //!
 //! * A key's home bucket is `position * buckets >> 32`: the order of buckets is the order of hashes
-//!   for any number of buckets, which is what lets `SCAN` resume after the table has grown or
-//!   shrunk, and lets the table grow by half instead of doubling.
-//! * An entry whose home is full lies in one of the next buckets; a search ends at the first bucket
-//!   that is not full. A slot says how far it was displaced, so that removal can close the gap
-//!   without reading other entries.
-//! * A table that is filled and emptied again and again leaves a tombstone instead of closing the
-//!   gap ([`Table::vacate`]): that reads nothing of the next bucket. Searches pass it; what is
-//!   added takes its place.
+//!   for any number of buckets. This lets `SCAN` resume after the table has grown or shrunk, and
+//!   lets the table grow by half instead of doubling.
+//! * An entry with a full home bucket lies in one of the next buckets; a search ends at the first
+//!   bucket that is not full. A slot stores how far it was displaced, so that removal can close the
+//!   gap without reading other entries.
+//! * A table that is filled and emptied repeatedly leaves a tombstone instead of closing the gap
+//!   ([`Table::vacate`]), which reads nothing of the next bucket. Searches pass it; additions
+//!   reuse it.
 //! * Growing moves every entry at once, with the entries prefetched: a stripe holds one of
-//!   thousands of the keys, so this takes microseconds. What is replaced is retired, not freed,
+//!   thousands of the keys, so this takes microseconds. The replaced array is retired, not freed,
 //!   because another worker may be peeking at it.
 
 use crate::structures::bucket::{Bucket, DISPLACEMENT_MAX, Item, Line, SLOTS, Slot};
@@ -23,29 +23,29 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
-/// Items that so many buckets hold at most: the table grows beyond seven eighths.
+/// Maximum number of items in `buckets` buckets: the table grows beyond seven eighths.
 pub(crate) const fn capacity(buckets: usize) -> usize {
     buckets * (SLOTS - 1)
 }
 
-/// Buckets are at most this many: the count shares a word with the address.
+/// Maximum number of buckets: the count shares a word with the address.
 const BUCKETS_MAX: usize = (1 << COUNT_BITS) - 1;
 const COUNT_BITS: u32 = 22;
 
-/// Buckets that a search in a table with tombstones passes before the table is rebuilt.
+/// Number of buckets that a search passes, in a table with tombstones, before the table is rebuilt.
 const SEARCH_MAX: usize = 16;
 
 /// Entries prefetched ahead while a table is rebuilt.
 const REBUILD_AHEAD: usize = 16;
 
-/// Where an entry lies.
+/// Position of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
     pub bucket: usize,
     pub slot: usize,
 }
 
-/// A bucket array that was replaced; freed when no thread can be peeking at it any more.
+/// A replaced bucket array; freed once no thread can be peeking at it.
 pub(crate) struct Retired {
     address: usize,
     layout: Layout,
@@ -60,7 +60,7 @@ impl Retired {
         let (base, layout) =
             (std::ptr::with_exposed_provenance_mut::<u8>(self.address), self.layout);
         // SAFETY: by the contract no thread uses the array. It was allocated by `Buckets::new` with
-        // the same layout; the word before a padded array says where its block begins.
+        // the same layout; the word before a padded array holds the address of its block.
         unsafe {
             if is_aligned(layout) {
                 cache.free(NonNull::new_unchecked(base), layout.size());
@@ -74,20 +74,20 @@ impl Retired {
     }
 }
 
-/// A table. The lock of its stripe guards everything except what a
-/// [peek](crate::state::stripe::Stripe::peek) reads: the word of its [`Array`].
+/// A table. The lock of its stripe guards everything except the word read by a
+/// [peek](crate::state::stripe::Stripe::peek): that of its [`Array`].
 pub(crate) struct Table<I: Item> {
     pub array: Array<I::Line>,
     len: u32,
-    /// Items whose [flag](Item::flag) is set.
+    /// Number of items with a set [flag](Item::flag).
     flagged: u32,
-    /// What the entries occupy, so that a flush need not read them.
+    /// Bytes of the entries, so that a flush need not read them.
     bytes: u64,
     items: PhantomData<I>,
 }
 
-/// Where a table's bucket array is: address and length in one word, so that a peek, for which the
-/// stripe need not be held, sees a matching pair.
+/// Reference to a table's bucket array: address and length in one word, so that a peek without the
+/// stripe's lock sees a matching pair.
 #[repr(transparent)]
 pub(crate) struct Array<L> {
     word: AtomicU64,
@@ -101,7 +101,7 @@ impl<I: Item> Default for Table<I> {
 }
 
 impl<I: Item> Table<I> {
-    /// An empty table of so many buckets.
+    /// An empty table of `buckets` buckets.
     pub fn with_buckets(buckets: usize, cache: &mut Cache) -> Self {
         let table = Table::default();
         table.publish(Buckets::new(buckets.min(BUCKETS_MAX), cache));
@@ -114,7 +114,7 @@ impl<I: Item> Table<I> {
         self.len() >= capacity(self.buckets())
     }
 
-    /// A table of the same shape, of the copies that `copy` makes of the items.
+    /// A table of the same shape, with the copies that `copy` makes of the items.
     pub fn duplicate(&self, cache: &mut Cache, copy: impl Fn(I, &mut Cache) -> I) -> Self {
         let (from, to) = (self.array(), Buckets::<I::Line>::new(self.buckets(), cache));
         for (i, (from, to)) in from.as_slice().iter().zip(to.as_slice()).enumerate() {
@@ -136,28 +136,28 @@ impl<I: Item> Table<I> {
         table
     }
 
-    /// Keys in the table, those with a TTL that has passed included.
+    /// Keys in the table, including expired ones.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Items whose [flag](Item::flag) is set: of a keyspace's tables the keys that have a TTL.
+    /// Number of items with a set [flag](Item::flag): in a keyspace's tables, keys with a TTL.
     pub fn flagged(&self) -> usize {
         self.flagged as usize
     }
 
-    /// Bytes that the entries occupy.
+    /// Bytes of the entries.
     pub fn weight(&self) -> u64 {
         self.bytes
     }
 
-    /// The entries occupy this many bytes more.
+    /// Adds to the bytes of the entries.
     #[inline]
     pub fn weigh(&mut self, bytes: i64) {
         self.bytes = self.bytes.wrapping_add_signed(bytes);
     }
 
-    /// Bytes that the bucket array takes of the heap.
+    /// Bytes of the bucket array in the heap.
     pub fn footprint(&self) -> usize {
         Self::footprint_of(self.buckets())
     }
@@ -189,14 +189,14 @@ impl<I: Item> Table<I> {
         self.array().as_slice()[i].bucket()
     }
 
-    /// What is kept beside an item.
+    /// The word beside an item.
     #[inline]
     pub fn word(&self, at: Position) -> Word<I> {
         self.array().as_slice()[at.bucket].word(at.slot)
     }
 
-    /// Whether an item bears the mark, which stays with it while it, or another of its key, is in
-    /// the table.
+    /// Whether an item has the mark, which stays while it, or another with its key, is in the
+    /// table.
     #[inline]
     pub fn is_marked(&self, at: Position) -> bool {
         self.array().as_slice()[at.bucket].bucket().is_marked(at.slot)
@@ -207,13 +207,13 @@ impl<I: Item> Table<I> {
         self.bucket(at.bucket).mark(at.slot);
     }
 
-    /// Takes the mark of an item away, if it bears it.
+    /// Removes the mark of an item; true if it had one.
     #[inline]
     pub fn take_mark(&mut self, at: Position) -> bool {
         self.bucket(at.bucket).take_mark(at.slot)
     }
 
-    /// Keeps something else beside an item.
+    /// Sets the word beside an item.
     #[inline]
     pub fn set_word(&mut self, at: Position, word: Word<I>) {
         self.array().as_slice()[at.bucket].set_word(at.slot, word);
@@ -249,7 +249,7 @@ impl<I: Item> Table<I> {
         self.bucket(at.bucket).slot(at.slot).item()
     }
 
-    /// Finds the entry at `address`, whose hash is `hash`, without reading any entry.
+    /// Finds the entry at `address` with this hash, without reading any entry.
     #[inline]
     pub fn find_address(&self, hash: KeyHash, address: usize) -> Option<Position> {
         let array = self.array();
@@ -269,8 +269,7 @@ impl<I: Item> Table<I> {
         None
     }
 
-    /// Adds an entry whose key is not in the table. Returns the array that had to be replaced for
-    /// it.
+    /// Adds an entry with an absent key. Returns the array replaced by growing, if any.
     pub fn insert(
         &mut self,
         hash: KeyHash,
@@ -283,7 +282,7 @@ impl<I: Item> Table<I> {
         retired
     }
 
-    /// The same for a table with something beside each item, some of which may have been
+    /// Like [`Table::insert`], for a table with words beside its items, some of which may have been
     /// [vacated](Self::vacate).
     pub fn add(
         &mut self,
@@ -296,8 +295,8 @@ impl<I: Item> Table<I> {
         let retired = if self.is_full() {
             self.grow(cache, rehash)
         } else if self.searches_far(hash) {
-            // Of what there is many are tombstones, or there would not be so many buckets in a row
-            // that end no search.
+            // If the table is at most half full, mostly tombstones extend the row of buckets that a
+            // search passes.
             match self.len() * 2 > capacity(self.buckets()) {
                 true => self.grow(cache, rehash),
                 false => self.rebuild(self.buckets(), cache, rehash),
@@ -320,7 +319,7 @@ impl<I: Item> Table<I> {
         self.flagged += u32::from(item.flag());
     }
 
-    /// Whether a search for something that is not there passes too many buckets.
+    /// Whether a search for an absent key passes too many buckets.
     fn searches_far(&self, hash: KeyHash) -> bool {
         let array = self.array();
         let mut at = array.home(hash);
@@ -333,8 +332,7 @@ impl<I: Item> Table<I> {
         true
     }
 
-    /// Makes room for `len` entries altogether, so that the table need not grow before. Returns the
-    /// array that was replaced.
+    /// Makes room for `len` entries in total. Returns the replaced array, if any.
     pub fn reserve(
         &mut self,
         len: usize,
@@ -345,7 +343,7 @@ impl<I: Item> Table<I> {
         if wanted <= self.buckets() { None } else { self.rebuild(wanted, cache, rehash) }
     }
 
-    /// Puts another entry of the same key where `at` points.
+    /// Replaces the entry at `at` with another one of the same key.
     #[inline]
     pub fn replace(&mut self, at: Position, entry: I) {
         let array = self.array();
@@ -356,7 +354,7 @@ impl<I: Item> Table<I> {
         bucket.replace(at.slot, Slot::new(entry, old.displacement()));
     }
 
-    /// Takes the slot out; the entry is the caller's. Returns the array that shrinking replaced.
+    /// Removes an entry, which the caller frees. Returns the array replaced by shrinking, if any.
     pub fn remove(
         &mut self,
         at: Position,
@@ -367,8 +365,8 @@ impl<I: Item> Table<I> {
         self.shrink(2, 5, cache, rehash)
     }
 
-    /// Takes out the item at `address`, whose hash is `hash`, and leaves a gap: items are added to
-    /// such a table with [`Table::add`] only. Returns what was beside it.
+    /// Takes out the item at `address`, with this hash, and leaves a gap: items are added to such a
+    /// table with [`Table::add`] only. Returns the word beside it.
     #[inline]
     pub fn vacate(&mut self, hash: KeyHash, address: usize) -> Option<Word<I>> {
         let at = self.find_address(hash, address)?;
@@ -380,8 +378,8 @@ impl<I: Item> Table<I> {
         Some(word)
     }
 
-    /// Shrinks if less than an eighth is in use: of a table that is likely to grow again. Returns
-    /// the array that was replaced.
+    /// Shrinks if less than an eighth is in use, for a table that is likely to grow again. Returns
+    /// the replaced array.
     #[inline]
     pub fn shrink_late(
         &mut self,
@@ -429,7 +427,7 @@ impl<I: Item> Table<I> {
         self.rebuild(self.len().div_ceil(SLOTS - 2), cache, rehash)
     }
 
-    /// Forgets every entry, handing each to `each`. Returns the array.
+    /// Empties the table, passing each entry to `each`. Returns the array.
     pub fn drain(&mut self, mut each: impl FnMut(I)) -> Option<Retired> {
         let array = self.array();
         for line in array.as_slice() {
@@ -467,7 +465,7 @@ impl<I: Item> Table<I> {
         old.retired()
     }
 
-    /// Lets peekers see an array with all that was written to it.
+    /// Publishes an array with all its content to peeking threads.
     fn publish(&self, array: Buckets<I::Line>) {
         self.array.word.store(array.word, Release);
     }
@@ -540,30 +538,30 @@ impl<I: Item> Drop for Table<I> {
     }
 }
 
-/// Whether an array of this layout lies in a block of the heap.
+/// Whether an array of this layout is in a block of the heap.
 fn is_block(layout: Layout) -> bool {
     block_size(layout) <= BLOCK_BYTES_MAX
 }
 
-/// Bytes that an array of this layout takes: its block, rounded as the heap rounds, or an
-/// allocation of its own.
+/// Bytes of an array of this layout: its block, rounded as the heap rounds, or an allocation of its
+/// own.
 fn block_bytes(layout: Layout) -> usize {
     if is_block(layout) { usable(block_size(layout)) } else { layout.size() }
 }
 
-/// Whether an array of this layout takes a block's beginning: blocks of its size are aligned as it
-/// is.
+/// Whether an array of this layout starts at its block's beginning: blocks of its size are aligned
+/// to cache lines.
 fn is_aligned(layout: Layout) -> bool {
     layout.size() <= BLOCK_BYTES_MAX && alignment(layout.size()) >= layout.align()
 }
 
-/// Bytes of the block that holds an array of this layout, with room to align it where blocks of its
-/// size are not.
+/// Bytes of a block for an array of this layout, with room for the alignment if blocks of its size
+/// are not aligned.
 fn block_size(layout: Layout) -> usize {
     layout.size() + if is_aligned(layout) { 0 } else { layout.align() }
 }
 
-/// What a table keeps beside each item.
+/// Word kept beside each item.
 pub(crate) type Word<I> = <<I as Item>::Line as Line>::Word;
 
 /// Address (64-byte aligned) and length of a bucket array in one word.
@@ -587,18 +585,18 @@ impl<L: Line> Buckets<L> {
         Buckets { word, lines: PhantomData }
     }
 
-    /// An array of empty buckets, from the heap where its classes reach, so that it can be moved
-    /// when its slab is sparse. Where the heap does not align blocks of this size to lines, the
-    /// array begins at the first line that leaves a word before it, and that word says where
-    /// the block begins.
+    /// An array of empty buckets, from the heap if its size classes suffice, so that it can be
+    /// moved when its slab is sparse. If the heap does not align blocks of this size to cache
+    /// lines, the array begins at the first line that leaves a word before it, which holds the
+    /// address of the block.
     fn new(len: usize, cache: &mut Cache) -> Self {
         if len == 0 {
             return Buckets::NONE;
         }
         let layout = Self::layout(len);
         // SAFETY: a block of the heap is aligned as the array is, or has room for a word, the
-        // padding to a line, and the array behind it; an allocation of its own is aligned.
-        // Zeroed memory is a valid array of empty buckets.
+        // padding to a line, and the array; an allocation of its own is aligned. Zeroed memory is a
+        // valid array of empty buckets.
         let base = unsafe {
             let base = if is_aligned(layout) {
                 cache.alloc(layout.size()).as_ptr()
@@ -622,7 +620,7 @@ impl<L: Line> Buckets<L> {
         Buckets::of_word(address >> 6 << COUNT_BITS | len as u64)
     }
 
-    /// The array as it is to be freed, if there is one.
+    /// The array, to be freed; none if it was empty.
     fn retired(self) -> Option<Retired> {
         let address = self.base().addr();
         (self.len() > 0).then(|| Retired { address, layout: Self::layout(self.len()) })
@@ -667,8 +665,8 @@ impl<L: Line> Buckets<L> {
         if at + 1 == self.len() { 0 } else { at + 1 }
     }
 
-    /// Puts a slot, with its tag and mark, into the first bucket from its home on that has room;
-    /// there is one.
+    /// Puts a slot, with its tag and mark, into the first bucket from its home on that has room,
+    /// which must exist.
     fn place(self, hash: KeyHash, tag: u16, slot: Slot, word: L::Word) {
         let buckets = self.as_slice();
         let mut at = self.home(hash);

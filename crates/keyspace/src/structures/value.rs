@@ -1,4 +1,4 @@
-//! String values: as they are given to be stored, and as they are read where they lie.
+//! String values: owned ones to be stored, and borrowed ones of entries.
 
 use bytes::Bytes;
 
@@ -9,14 +9,14 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
     /// An integer.
     Int(i64),
-    /// Bytes taken over by reference; shorter ones than [`BLOB_MIN`] are copied.
+    /// Bytes taken over by reference; those shorter than [`BLOB_MIN`] are copied.
     Blob(Bytes),
-    /// Bytes that an `APPEND` or `SETRANGE` made: as `Blob`, but never said to be `embstr`.
+    /// Bytes made by `APPEND` or `SETRANGE`: like `Blob`, but never encoded as `embstr`.
     Raw(Bytes),
 }
 
 impl<'a> Value<'a> {
-    /// Length in bytes; of an integer, those of its memory.
+    /// Length in bytes; of an integer, the size in memory.
     pub(crate) fn len(&self) -> usize {
         match self {
             Value::Bytes(b) => b.len(),
@@ -25,8 +25,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a string command's argument: an integer where the text is one in canonical
-    /// form.
+    /// The value of a string command's argument: an integer if the text is the canonical form of
+    /// one.
     pub fn from_text(text: &'a [u8]) -> Self {
         match parse_int(text) {
             Some(n) => Value::Int(n),
@@ -35,7 +35,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A string value where it lies.
+/// A borrowed string value.
 #[derive(Clone, Copy, Debug)]
 pub enum StrRef<'a> {
     /// Inline bytes.
@@ -61,7 +61,7 @@ impl StrRef<'_> {
         self.len() == 0
     }
 
-    /// The bytes as they are read by `GET`; an integer is printed into `scratch`.
+    /// The bytes as `GET` returns them; an integer is printed into `scratch`.
     pub fn bytes<'s>(&'s self, scratch: &'s mut itoa::Buffer) -> &'s [u8] {
         match self {
             StrRef::Bytes(b) => b,

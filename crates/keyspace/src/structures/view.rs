@@ -1,4 +1,4 @@
-//! A key's value, to be read.
+//! Read access to a key's value.
 
 use crate::structures::bucket::Item as _;
 use crate::structures::custom::{CustomValue, Held};
@@ -14,7 +14,7 @@ use petrel_vector::VectorSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A key's value where it lies, for as long as nothing is changed.
+/// A borrowed value of a key, valid until a change.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(crate) entry: Entry,
@@ -31,7 +31,7 @@ impl<'a> View<'a> {
         self.entry.key()
     }
 
-    /// How the value is held.
+    /// Representation of the value.
     pub fn kind(&self) -> Kind {
         self.entry.kind()
     }
@@ -51,7 +51,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The vector set. Searches that take long keep a reference and let go of the stripe.
+    /// The vector set. Long searches keep a reference and unlock the stripe.
     #[inline]
     pub fn vectors(&self) -> Result<&'a Arc<VectorSet>, WrongType> {
         match self.entry.large() {
@@ -97,12 +97,12 @@ impl<'a> View<'a> {
         self.entry.expiry()
     }
 
-    /// Encoding name as `OBJECT ENCODING` answers it.
+    /// The answer of `OBJECT ENCODING`.
     pub fn encoding(&self) -> &'static str {
         self.entry.encoding()
     }
 
-    /// Bytes that key and value occupy, without their table slot.
+    /// Bytes of key and value, without their table slot.
     pub fn footprint(&self) -> usize {
         self.entry.footprint()
     }

@@ -1,16 +1,16 @@
-//! Walking tables in the order of hashes.
+//! Walks over tables in the order of hashes.
 
 use crate::structures::bucket::{DISPLACEMENT_MAX, Item, SLOTS};
 use crate::structures::table::Table;
 use petrel_heap::prefetch;
 use std::ops::ControlFlow;
 
-/// The smallest position whose home is `bucket`.
+/// The smallest position with the home bucket `bucket`.
 pub(crate) fn first_position(bucket: usize, buckets: usize) -> u32 {
     ((bucket as u64) << 32).div_ceil(buckets as u64) as u32
 }
 
-/// The entries whose home bucket is `home`, wherever they were displaced to.
+/// The entries with the home bucket `home`, including displaced ones.
 pub(crate) fn homed<I: Item>(table: &Table<I>, home: usize, position: &dyn Fn(I) -> u32) -> Vec<I> {
     let buckets = table.buckets();
     let mut found = Vec::with_capacity(SLOTS);
@@ -35,16 +35,15 @@ pub(crate) fn homed<I: Item>(table: &Table<I>, home: usize, position: &dyn Fn(I)
     found
 }
 
-/// Buckets whose items are asked for ahead by [`walk_some`].
+/// Buckets ahead that have their items prefetched by [`walk_some`].
 const AHEAD: usize = 2;
 
-/// Gives `take` every item whose home is one of the next buckets from a position on, and perhaps
-/// others; fewer buckets if it has enough before. Returns the position to go on from, none at the
-/// end.
+/// Passes every item of the next home buckets from a position on, and perhaps others, to `take`;
+/// fewer buckets if it has enough before. Returns the next position, none at the end.
 ///
-/// An item whose home is full lies in one of the next buckets, and all buckets between are full. So
-/// the walk goes on until it has seen one that is not, and what lies there with a later home is
-/// taken with the rest.
+/// An item of a full home bucket lies in one of the next buckets, and all buckets between are full.
+/// So the walk continues to the first bucket that is not full, and includes items of later homes
+/// there.
 pub(crate) fn walk_some<I: Item>(
     table: &Table<I>,
     position: u32,

@@ -1,9 +1,9 @@
-//! Compaction: moving entries out of sparse slabs, so that memory comes back after deletes.
+//! Compaction: moves entries out of sparse slabs, so that memory is released after deletes.
 //!
-//! One thread at a time has the compaction under way, whichever takes the next step. It walks over
-//! all tables in the order of stripes, a few buckets under each hold of a lock, and moves the
-//! entries whose block lies in a slab that the heap wants empty
-//! ([`petrel_heap::Heap::begin_evacuation`]). Addresses tell which, so no other entry is read.
+//! Any thread may run a step, but only one at a time. A round walks all tables in the order of
+//! stripes, a few buckets under each hold of a lock, and moves the entries out of the slabs that
+//! the heap wants empty ([`petrel_heap::Heap::begin_evacuation`]). An entry's address tells its
+//! slab, so the other entries are not read.
 
 use crate::handle::Handle;
 use crate::state::compaction::CompactionState;
@@ -19,33 +19,33 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Share of the slabs' memory that has to be unused before moving entries pays, in percent.
+/// Minimum share of unused memory in slabs for a compaction, in percent.
 pub(crate) const FRAGMENTATION_PCT_MIN: u64 = 20;
-/// Unused memory below which nothing is moved, in bytes.
+/// Minimum unused memory for a compaction, in bytes.
 const WASTE_MIN: u64 = 4 << 20;
-/// Buckets under one hold of a stripe's lock: at most some 20 microseconds.
+/// Buckets under one hold of a stripe's lock: at most about 20 microseconds.
 const BUCKETS_PER_HOLD: usize = 16;
-/// How long marked slabs wait for other threads to give back blocks in their caches, at their
-/// ticks.
+/// Time for which marked slabs wait until other threads, at their ticks, return the blocks in their
+/// caches.
 const LINGER: Duration = Duration::from_millis(300);
-/// Rounds follow each other after this long at the earliest, or after that long if the last one
-/// found nothing to move, unless waste has grown by a tenth.
+/// Minimum pause between rounds, and the pause if the last round found nothing to move, unless the
+/// unused memory has grown by a tenth.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_IN_VAIN: Duration = Duration::from_secs(60);
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Compacted {
-    /// Entries that were moved.
+    /// Number of entries moved.
     pub moved: usize,
-    /// True if the round over all stripes goes on with the next step.
+    /// True if the round over all stripes continues with the next step.
     pub unfinished: bool,
 }
 
 impl Handle {
-    /// Moves entries out of sparse slabs for at most about `budget`, if another thread is not at it
-    /// and at least `fragmentation_pct_min` percent of the slabs' memory is unused. The thread
-    /// is in a batch and holds nothing.
+    /// Moves entries out of sparse slabs for about `budget`, unless another thread is doing so or
+    /// less than `fragmentation_pct_min` percent of the slabs' memory is unused. The thread is in a
+    /// batch and holds nothing.
     pub fn compact_step(&mut self, budget: Duration, fragmentation_pct_min: u64) -> Compacted {
         let keyspace = self.ks.clone();
         let mut state = match keyspace.compaction.state.try_lock() {
@@ -97,11 +97,11 @@ impl Handle {
         pct_min: u64,
     ) -> Option<Round> {
         let stats = self.ks.heap.stats();
-        // A threshold of 0 asks for a round in any case.
+        // A threshold of 0 starts a round in any case.
         if pct_min > 0 {
             let waste = waste(&stats);
-            // A round that moved something may have begun amid deletes: what they left since is
-            // worth another.
+            // A round that moved something may have begun during deletes: later deletes justify
+            // another round.
             let repeated = state.last.as_ref().is_some_and(|last| {
                 let pause = if last.moved > 0 { PAUSE } else { PAUSE_IN_VAIN };
                 now.duration_since(last.at) < pause
@@ -124,7 +124,7 @@ impl Handle {
         })
     }
 
-    /// Moves the bucket array of the stripe's side table of tracked keys, which is held.
+    /// Moves the bucket array of the stripe's side table of tracked keys. The stripe is held.
     fn move_side_table(&mut self, round: &Round) {
         let tables = &self.ks.tracking.tables;
         let Some(tracked) = self.locks.side_table(tables, round.stripe) else { return };
@@ -134,7 +134,7 @@ impl Handle {
         }
     }
 
-    /// Works on the round's stripe, which is held, and sets the round to where it goes on.
+    /// Works on the round's stripe, which is held, and advances the round's position.
     fn move_buckets(&mut self, round: &mut Round) -> usize {
         let mut moved = 0;
         for _ in 0..BUCKETS_PER_HOLD {
@@ -163,9 +163,9 @@ impl Handle {
         moved
     }
 
-    /// Moves blocks of the bucket's large collections, one step of one of them; the round's place
-    /// inside the bucket is its beginning again when all of them are done. What other threads
-    /// do between two steps may let a few blocks be overlooked.
+    /// Moves blocks of the bucket's large collections, one step of one of them; afterwards the
+    /// round's position inside the bucket is the beginning again once all are done. Changes by
+    /// other threads between two steps may cause a few blocks to be missed.
     fn move_inside(&mut self, round: &mut Round) -> usize {
         if !self.ks.any_large.load(Relaxed) {
             return 0;
@@ -204,7 +204,7 @@ impl Handle {
         moved.get()
     }
 
-    /// Moves the bucket array of the round's table, if it lies in a slab that is to be emptied.
+    /// Moves the bucket array of the round's table, if its slab is to be emptied.
     fn move_array(&mut self, round: &Round) {
         let Some(table) = self.stripe_at(round.stripe).table(round.db) else { return };
         if table.array_address().is_some_and(|address| round.evacuation.contains(address)) {
@@ -247,7 +247,7 @@ impl Handle {
     }
 }
 
-/// Memory of slabs that no block uses, in bytes.
+/// Unused memory of slabs, in bytes.
 fn waste(stats: &Stats) -> u64 {
     stats.slab_bytes.saturating_sub(stats.retained_bytes + stats.live_bytes + stats.cached_bytes)
 }

@@ -1,7 +1,7 @@
 //! Eviction: making room before a command that may need memory.
 //!
-//! The sum of all threads' figures is compared with the limit. A thread repeats that only when it
-//! has grown by a small share of the limit since, so most commands cost one comparison of two local
+//! The sum of all threads' memory use is compared with the limit. A thread repeats that only after
+//! it has grown by a small share of the limit, so most commands cost one comparison of two local
 //! numbers.
 //!
 //! Victims are found by sampling, for there is no list of all keys to keep in order: buckets drawn
@@ -28,39 +28,38 @@ use petrel_heap::prefetch;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Evictions between two looks at the time.
+/// Evictions between two reads of the clock.
 const EVICTIONS_PER_LOOK: u32 = 8;
-/// Stripes gone through between two looks at the time.
+/// Stripes visited between two reads of the clock.
 const STRIPES_PER_LOOK: u32 = 64;
-/// All threads together grow by one in so many bytes of the limit before each looks again: the
-/// error of the limit.
+/// Growth of all threads together, as a part of the limit, after which each checks again: the error
+/// of the limit.
 const SLACK_SHARE: u64 = 1024;
-/// Room made at most ahead of need, in bytes; it bounds the pause.
+/// Maximum number of bytes freed ahead of need; it bounds the pause.
 const SLACK_MAX: u64 = 32 << 10;
-/// A slack that is used up however much the thread frees: the sum may be above the limit still.
+/// A slack that is always used up: the sum may still be above the limit.
 const LOOK_AGAIN: i64 = i64::MIN;
 /// Draws without a candidate before all stripes are searched in turn.
 const DRAWS_MAX: usize = 32;
-/// S3-FIFO: draws for a candidate from the queue whose turn it is before the other is asked.
+/// S3-FIFO: draws for a candidate from the due queue before the other is tried.
 const DRAWS_PER_QUEUE: usize = 4;
-/// Buckets looked through from a random one on.
+/// Buckets searched from a random one on.
 const BUCKETS_PER_DRAW: usize = 16;
 
-/// How much room was made.
+/// Result of an attempt to make room.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Made {
     Nothing,
-    /// Less than was asked for: the next command is to look again.
+    /// Less than requested: the next command must check again.
     Some,
     Enough,
 }
 
 impl Handle {
-    /// Sees to it that about `needed` more bytes fit under the memory limit, by evicting keys where
-    /// the policy allows. False if they do not fit and nothing can be evicted: the command is
-    /// to be refused.
+    /// Makes about `needed` more bytes fit under the memory limit, by evicting keys if the policy
+    /// allows. False if they do not fit and nothing can be evicted: the command must be rejected.
     ///
-    /// To be called before a command that may use more memory; the thread is in a batch and holds
+    /// Called before a command that may use more memory; the thread is in a batch and holds
     /// nothing.
     #[inline]
     pub fn make_room(&mut self, needed: usize) -> bool {
@@ -75,21 +74,22 @@ impl Handle {
         self.make_room_slow(limit, needed as u64)
     }
 
-    /// Evicts what is too much by what all threads use now, though this one has used no more since
-    /// it last looked: others' connections may have received a lot, or the limit was lowered. To be
-    /// called in upkeep, as [`Handle::make_room`] is.
+    /// Enforces the limit by the present use of all threads, even if this thread has not grown
+    /// since its last check: other threads' connections may have received much, or the limit was
+    /// lowered. Called in upkeep, as [`Handle::make_room`] is.
     pub fn keep_limit(&mut self) {
         self.upkeep.evictor.limit = 0;
         self.make_room(0);
     }
 
-    /// Whether so many bytes would not fit under the memory limit even if there were nothing else.
+    /// Whether an allocation of `bytes` bytes would exceed the memory limit even in an empty
+    /// server.
     pub fn is_beyond_limit(&self, bytes: usize) -> bool {
         let limit = self.ks.memory_limit.load(Relaxed);
         limit > 0 && bytes as u64 >= limit
     }
 
-    /// Nanoseconds that this thread has spent on evictions since it was last asked.
+    /// Nanoseconds that this thread has spent on evictions since the last call.
     #[inline]
     pub fn take_eviction_nanos(&mut self) -> u64 {
         std::mem::take(&mut self.upkeep.evictor.nanos)
@@ -103,17 +103,17 @@ impl Handle {
         known.then(|| self.clock.idle_seconds(access))
     }
 
-    /// Seconds since a client last read or changed a key here, whether it has expired or not; its
-    /// stripe is held. `None` if it is not there, or if the policy keeps no such time: it counts
-    /// uses, or notes changes only.
+    /// Seconds since a client last read or changed a key here, expired or not; its stripe is held.
+    /// `None` if it does not exist, or if the policy keeps no such time because it counts uses or
+    /// records only changes.
     pub fn unused_seconds(&self, db: u16, key: Key<'_>) -> Option<u32> {
         let known = self.ks.policy().knows_idle_time() && !self.clock.notes_only_changes();
         let (_, entry) = self.find(db, key).filter(|_| known)?;
         Some(self.clock.seconds_since(entry.access()))
     }
 
-    /// Makes a key one that was last used so many seconds ago, whether it has expired or not, as
-    /// [`Handle::unused_seconds`] said before a change that is no use; its stripe is held.
+    /// Sets the time since a key's last use, expired or not, to restore the result of
+    /// [`Handle::unused_seconds`] after a change that is no use; its stripe is held.
     pub fn set_unused_seconds(&self, db: u16, key: Key<'_>, seconds: u32) {
         if let Some((_, entry)) = self.find(db, key) {
             entry.set_access(self.clock.idle_for(seconds.into()));
@@ -128,8 +128,8 @@ impl Handle {
         known.then(|| self.clock.frequency(access))
     }
 
-    /// Makes a key one that was last used so many seconds ago, if the policy keeps the time; its
-    /// stripe is held. True if the key exists.
+    /// Sets the time since a key's last use, if the policy keeps the time; its stripe is held. True
+    /// if the key exists.
     pub fn set_idle_seconds(&mut self, db: u16, key: Key<'_>, seconds: u64) -> bool {
         let known = self.ks.policy().knows_idle_time();
         let access = self.clock.idle_for(seconds);
@@ -179,7 +179,7 @@ impl Handle {
             return true;
         }
         if needed > limit {
-            // It would not fit if there were nothing else: nothing is evicted for it.
+            // It would not fit even in an empty keyspace: nothing is evicted for it.
             return false;
         }
         let threads = self.upkeep.threads.get(&self.ks);
@@ -215,8 +215,8 @@ impl Handle {
         made != Made::Nothing
     }
 
-    /// Whether there is room for a copy of so many bytes, made by evicting others if that is
-    /// needed. No stripe is held.
+    /// Whether there is room for a copy of `needed` bytes, after evicting other copies if
+    /// necessary. No stripe is held.
     pub fn make_room_for_copy(&mut self, needed: usize) -> bool {
         let limit = self.ks.memory_limit.load(Relaxed);
         if limit == 0 {
@@ -233,8 +233,8 @@ impl Handle {
         self.evict_copies(self.ks.policy(), wanted - limit + slack) == Made::Enough
     }
 
-    /// Evicts copies until `excess` bytes are free or the time is up; nothing is made if there are
-    /// not enough, though what there were may be gone.
+    /// Evicts copies until `excess` bytes are free or the time is up; `Nothing` if there are not
+    /// enough, although some may have been evicted.
     fn evict_copies(&mut self, policy: Policy, excess: u64) -> Made {
         let Some(origin) = self.ks.homes.get().and_then(|homes| homes.copies()) else {
             return Made::Nothing;
@@ -305,7 +305,7 @@ impl Handle {
         sum > 0
     }
 
-    /// Evicts one key, or gives up after some draws.
+    /// Evicts one key, or gives up after `DRAWS_MAX` draws.
     fn evict_one(&mut self, policy: Policy) -> bool {
         let samples = i64::from(self.ks.policy.samples());
         for draws in 0..DRAWS_MAX {
@@ -378,9 +378,8 @@ impl Handle {
         }
     }
 
-    /// Looks for a candidate in all stripes in turn; for when there are few, or few stripes have
-    /// any. Costs no more than the time allowed, and goes on with the next call. False only if
-    /// nothing was found in any.
+    /// Searches all stripes in turn for a candidate, if there are few of them. Stops at the time
+    /// limit, and continues with the next call. False only if no stripe had any.
     fn search_all(&mut self, policy: Policy) -> bool {
         let (start, budget) = (Instant::now(), self.ks.policy.budget());
         let stripes = self.ks.stripes.len() as u32;
@@ -455,7 +454,7 @@ impl Handle {
         let table = self.stripe_at(place.stripe).table(place.db)?;
         let buckets = table.buckets();
         let candidates = if policy.is_volatile() { table.flagged() } else { table.len() };
-        // Few candidates in a large table are worth a longer search than many.
+        // Few candidates in a large table justify a longer search.
         let reach = if candidates < buckets { buckets } else { BUCKETS_PER_DRAW.min(buckets) };
         if candidates == 0 || offset >= reach {
             return None;
@@ -475,7 +474,7 @@ impl Handle {
 
     #[inline]
     fn offer(&mut self, policy: Policy, db: u16, entry: Entry) {
-        // Of a hash whose fields expire, the slot says only that something does.
+        // For a hash with expiring fields, the slot tells only that something expires.
         if policy.is_volatile() && !entry.has_expiry() {
             return;
         }
@@ -496,14 +495,15 @@ impl Handle {
         }
     }
 
-    /// Removes a candidate if it is what it was when it was offered.
+    /// Removes a candidate if it is unchanged since it was offered.
     fn evict_candidate(&mut self, candidate: Candidate) -> bool {
         let policy = self.upkeep.evictor.policy;
         let evicted = self.with_stripe_soon(candidate.hash.stripe(), |handle| {
             let Some((at, entry)) = handle.locate(candidate) else { return false };
             let access = entry.access();
             if handle.clock.has_queues() {
-                // Uses since then are no reason to leave it, since they are what decides here.
+                // Uses since then do not count here, because they decide about the second chance
+                // below.
                 let turn = handle.clock.queue_age(access)
                     == handle.clock.queue_age(candidate.access)
                     && is_main(access) == is_main(candidate.access);
@@ -542,16 +542,15 @@ impl Handle {
         })
     }
 
-    /// The candidate's place, if its entry is still there. Its stripe is held.
+    /// The position of the candidate, if its entry is still present. Its stripe is held.
     fn locate(&self, candidate: Candidate) -> Option<(Position, Entry)> {
         let table = self.stripe(candidate.hash).table(candidate.db)?;
         let at = table.find_address(candidate.hash, candidate.entry.address())?;
-        // Another key may have been given the same block.
+        // The block may have been reused for another key.
         (self.hash(candidate.entry.key()) == candidate.hash).then_some((at, candidate.entry))
     }
 
-    /// Remembers a victim from the small queue; without queues there is nothing to remember, and no
-    /// ghost is kept.
+    /// Records a victim from the small queue in the ghost queue; does nothing without queues.
     fn keep_ghost(&mut self, candidate: Candidate, access: u32) {
         let data = self.stripe(candidate.hash);
         if !self.clock.has_queues() && data.ghost.is_none() {

@@ -1,17 +1,15 @@
-//! An image: every key as it was at one moment, handed out while the keyspace goes on.
+//! Snapshots: every key as of one moment, taken while the keyspace changes.
 //!
-//! Each entry has a stamp of one bit. Beginning an image turns the keyspace's own stamp over, with
-//! everything held for a moment, and so all entries there are bear the old one: they have yet to be
-//! handed out. A walk does that, stripe by stripe; a mutator about to change or remove an entry
-//! that still bears the old stamp hands it out first. Entries that are made meanwhile bear the
-//! new stamp, and are no part of the image. So no key is handed out twice, none is left out, and
-//! nothing is copied but what is being handed out.
+//! Each entry has a stamp of one bit. Beginning a snapshot flips the keyspace's own stamp under a
+//! brief exclusive lock, so that all present entries have the old one: they are not yet taken. A
+//! walk takes them, stripe by stripe; a mutator about to change or remove an entry with the old
+//! stamp hands it over first. New entries get the new stamp and are not part of the snapshot. So
+//! each key is taken exactly once, and only the keys being handed over are copied.
 //!
-//! Of a large collection only a beginning is made, and its elements are handed out in portions
-//! (`portions.rs`).
+//! A large collection is only begun, and its elements are taken in portions (`portions.rs`).
 //!
-//! A database that is flushed meanwhile loses its tables to the image, which goes through them when
-//! it has gone through the stripes, and frees them.
+//! A database flushed during the snapshot passes its tables to the snapshot, which walks them after
+//! the stripes and frees them.
 
 use crate::handle::Handle;
 use crate::state::cleared::Cleared;
@@ -26,10 +24,10 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
-/// Buckets that are walked under one hold of a stripe.
+/// Buckets walked under one hold of a stripe.
 const BUCKETS_PER_HOLD: usize = 16;
 
-/// Where the walk of one stripe goes on.
+/// Position of the walk in a stripe.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ImagePlace {
     stripe: u32,
@@ -40,18 +38,18 @@ pub struct ImagePlace {
 }
 
 impl ImagePlace {
-    /// The beginning of a stripe: each has to be walked, in any order and by any thread.
+    /// The beginning of a stripe: each must be walked, in any order and by any thread.
     pub fn stripe(stripe: u32) -> Self {
         ImagePlace { stripe, ..ImagePlace::default() }
     }
 }
 
 impl Handle {
-    /// Begins an image of this moment; false if one is being taken already. `at_moment` runs while
-    /// no thread changes anything. The thread is in a batch and holds nothing, or everything.
-    /// The caller must walk every stripe with [`Handle::continue_image`], and then what
-    /// was flushed with [`Handle::continue_cleared`], and every collection with
-    /// [`Handle::continue_portions`], until [`Handle::end_image`] says that it is done.
+    /// Begins a snapshot of the present state; false if one is running already. `at_moment` runs
+    /// while no thread changes anything. The thread is in a batch and holds nothing, or everything.
+    /// The caller must walk every stripe with [`Handle::continue_image`], then the flushed tables
+    /// with [`Handle::continue_cleared`], and every collection with [`Handle::continue_portions`],
+    /// until [`Handle::end_image`] returns true.
     pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>, at_moment: impl FnOnce(&Self)) -> bool {
         let holds = self.holds_everything();
         if !holds {
@@ -73,19 +71,19 @@ impl Handle {
         begins
     }
 
-    /// Gives `take` some of the keys of a stripe that have not been handed out: those of a few
-    /// buckets, under one hold. Returns where to go on; none when the stripe is through. The
-    /// thread is in a batch and holds nothing, or everything.
+    /// Passes keys of a stripe not yet taken to `take`: those of a few buckets, under one hold.
+    /// Returns the next position; none at the end of the stripe. The thread is in a batch and holds
+    /// nothing, or everything.
     pub fn continue_image(
         &mut self,
         mut place: ImagePlace,
         take: &mut TakeKey<'_>,
     ) -> Option<ImagePlace> {
         let next = self.with_stripe(place.stripe, |handle| {
-            // While the stripe is held no database changes its place.
+            // No databases are swapped while the stripe is held.
             let swaps = handle.ks.image.swaps.load(Relaxed);
             if swaps != place.swaps {
-                // What was in a database yet to come may be in one that has been walked.
+                // A swap may have moved keys of a database not yet walked to one already walked.
                 place = ImagePlace { db: 0, position: 0, swaps, ..place };
             }
             handle.image_buckets(place, take)
@@ -97,7 +95,7 @@ impl Handle {
         (db < self.ks.databases).then_some(ImagePlace { db, position: 0, ..place })
     }
 
-    /// Walks some buckets of a table; returns the position to go on from, none at its end.
+    /// Walks some buckets of a table; returns the next position, none at its end.
     fn image_buckets(&self, place: ImagePlace, take: &mut TakeKey<'_>) -> Option<u32> {
         let table = self.stripe_at(place.stripe).table(place.db)?;
         let (stamp, usages) = (Stamp::of(&self.ks.heap).now(), self.usages());
@@ -112,7 +110,7 @@ impl Handle {
         })
     }
 
-    /// To be called before an entry is changed or removed.
+    /// Called before an entry is changed or removed.
     #[inline]
     pub(crate) fn before_change(&self, db: u16, entry: Entry) {
         if Stamp::of(&self.ks.heap).is_taking() {
@@ -134,12 +132,12 @@ impl Handle {
         }
     }
 
-    /// Leaves the tables of a database that is flushed to the image, if one is being taken; gives
-    /// them back otherwise. Everything is held.
+    /// Leaves the tables of a flushed database to the running snapshot, if any; returns them
+    /// otherwise. Everything is held.
     pub(crate) fn keep_for_image(&self, db: u16, cleared: Cleared) -> Option<Cleared> {
         let image = &self.ks.image;
         let mut kept = image.cleared();
-        // Asked behind the lock: the end of an image takes it as well.
+        // Checked under the lock, which the end of a snapshot takes too.
         if !Stamp::of(&self.ks.heap).is_taking() {
             return Some(cleared);
         }
@@ -147,9 +145,8 @@ impl Handle {
         None
     }
 
-    /// Gives `take` those keys of a table of a flushed database that have not been handed out, and
-    /// frees the table; false if there is none. The thread holds nothing, and need not be in a
-    /// batch.
+    /// Passes the keys of a flushed table not yet taken to `take`, and frees the table; false if
+    /// there is none. The thread holds nothing, and need not be in a batch.
     pub fn continue_cleared(&mut self, take: &mut TakeKey<'_>) -> bool {
         let next = self.ks.image.cleared().pop();
         let Some((db, mut cleared)) = next else { return false };
@@ -167,7 +164,7 @@ impl Handle {
         true
     }
 
-    /// To be called when two databases change places. Everything is held.
+    /// Called when two databases are swapped. Everything is held.
     pub(crate) fn swap_in_image(&self, a: u16, b: u16) {
         let image = &self.ks.image;
         if Stamp::of(&self.ks.heap).is_taking() {
@@ -178,8 +175,8 @@ impl Handle {
         }
     }
 
-    /// Ends the image, every stripe of which has been walked; false if there is something to go
-    /// through that was flushed since, or a collection of which not everything was handed out.
+    /// Ends the snapshot after a walk of every stripe; false if a flushed table or a part of a
+    /// collection remains to be taken.
     pub fn end_image(&mut self) -> bool {
         let image = &self.ks.image;
         let cleared = image.cleared();

@@ -1,4 +1,4 @@
-//! What is done beside commands: expiry, eviction, compaction, snapshots.
+//! Background work: expiry, eviction, compaction, snapshots.
 
 pub(crate) mod compact;
 pub(crate) mod evict;

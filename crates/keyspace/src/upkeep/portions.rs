@@ -1,20 +1,20 @@
-//! Large collections that an image hands out in portions, so that nobody waits for more than one.
+//! Large collections that a snapshot takes in portions, so that no client waits for more than one.
 //!
-//! A collection that has yet to be handed out, by the walk or because it is about to be changed, is
-//! only *begun*: the image learns its key and how many elements it has, and from then on the
-//! collection itself keeps the image's elements apart (`dict/image.rs`, `list/image.rs`).
-//! Whoever writes the image asks for a portion at a time, under a hold of the stripe in which the
-//! collection is at that moment:
+//! A collection not yet taken is only *begun* when the walk reaches it or a mutator is about to
+//! change it: the snapshot gets its key and number of elements, and from then on the collection
+//! itself keeps the snapshot's elements apart (`dict/image.rs`, `list/image.rs`). The writer of the
+//! snapshot takes one portion at a time, under a hold of the stripe in which the collection is
+//! then:
 //!
-//! | what happens | what that does |
+//! | event | consequence |
 //! |---|---|
-//! | the key is renamed, its database changes its place | [`Portions`] knows where it is now |
-//! | the collection is removed | it becomes the image's own, which frees it at the end |
-//! | it is copied | the copy is no part of the image |
-//! | it is a stream, its entries and groups handed out | the rest, a copy, is the image's own |
+//! | the key is renamed, or its database swapped | [`Portions`] has the new key |
+//! | the collection is removed | the snapshot owns it, and frees it at the end |
+//! | it is copied | the copy is not part of the snapshot |
+//! | it is a stream with all entries and groups taken | the snapshot owns a copy of the rest |
 //!
-//! Between the removal and the moment at which it is the image's, both of which the same thread
-//! sees to, it is in neither place; the image asks again.
+//! Between the removal and the change of ownership, both by the same thread, the collection is in
+//! neither place; the snapshot tries again.
 
 use crate::handle::Handle;
 use crate::state::portions::{Portions, Whereabouts};
@@ -24,12 +24,12 @@ use crate::structures::image::TakeElement;
 use crate::structures::large::Large;
 use std::sync::Arc;
 
-/// Smaller collections are handed out whole.
+/// Smaller collections are taken as a whole.
 const WHOLE_MAX: usize = 64 * 1024;
 
 impl Handle {
-    /// Begins to hand out a collection that is large enough for that; none if it is to be handed
-    /// out whole. Its stripe is held.
+    /// Begins to take a collection in portions; none if it is small enough to be taken as a whole.
+    /// Its stripe is held.
     pub(crate) fn begin_portions(&self, db: u16, entry: Entry) -> Option<Arc<Portions>> {
         if entry.kind() != Kind::Large {
             return None;
@@ -41,8 +41,8 @@ impl Handle {
         Some(portions)
     }
 
-    /// Gives `take` some elements of a collection, under one hold of its stripe; false when all
-    /// were. The thread is in a batch and holds nothing.
+    /// Passes some elements of a collection to `take`, under one hold of its stripe; false at the
+    /// end. The thread is in a batch and holds nothing.
     pub fn continue_portions(
         &mut self,
         portions: &Arc<Portions>,
@@ -53,13 +53,14 @@ impl Handle {
             Whereabouts::Key { db, key } => (*db, key.clone()),
             Whereabouts::Own(_) => {
                 let own = std::mem::replace(&mut *place, Whereabouts::Done);
-                // Nobody else comes for it, but whoever flushes looks at the place.
+                // No other thread takes it now, but a flush reads the place.
                 drop(place);
                 return self.continue_own(portions, own, take);
             }
             Whereabouts::Done => return false,
         };
-        // A thread that holds stripes may wait for the place, and must not be waited for.
+        // A thread that holds stripes may wait for this lock, so it must not be held while waiting
+        // for a stripe.
         drop(place);
         let key = self.key(&key);
         self.lock(key.hash);
@@ -84,7 +85,7 @@ impl Handle {
         goes_on
     }
 
-    /// Goes on with what is the image's own.
+    /// Continues with a collection owned by the snapshot.
     fn continue_own(
         &mut self,
         portions: &Arc<Portions>,
@@ -106,7 +107,7 @@ impl Handle {
         goes_on
     }
 
-    /// To be called when a collection has come to another key. Both stripes are held.
+    /// Called after a collection was moved to another key. Both stripes are held.
     #[inline]
     pub(crate) fn moved_in_image(&self, db: u16, entry: Entry) {
         if let Some(id) = entry.large().and_then(Large::image_id)
@@ -116,8 +117,8 @@ impl Handle {
         }
     }
 
-    /// Takes what is being handed out in portions of a database out of a stripe, before its table
-    /// is. Everything is held.
+    /// Takes the partly taken collections of a database out of a stripe before its table is
+    /// removed. Everything is held.
     pub(crate) fn own_portions(&mut self, stripe: u32, db: u16) {
         let all = self.ks.image.portions().clone();
         for portions in all {

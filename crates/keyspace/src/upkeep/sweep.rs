@@ -1,9 +1,9 @@
-//! Active expiry: removing keys whose time has passed though nobody asks for them, in small steps
-//! that every worker takes now and then.
+//! Active expiry: removes expired keys that no client reads, in small steps taken periodically by
+//! every worker.
 //!
-//! The stripes are one ring for all threads; each claims the next one when it has finished its own.
-//! Slots say which entries have an expiry, so keys without one are never read. A step looks at a
-//! fixed number of keys, and goes on for as long as its budget allows while many of them turn out
+//! The stripes form one ring for all threads; each thread claims the next stripe when it has
+//! finished its own. Slots tell which entries have an expiry, so keys without one are never read. A
+//! step checks a fixed number of keys, and continues within its budget while many of them turn out
 //! to be expired.
 
 use crate::handle::Handle;
@@ -15,12 +15,12 @@ use petrel_heap::prefetch;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Keys with an expiry that every step looks at, if there are as many.
+/// Number of keys with an expiry after which a step tests whether to continue.
 const QUOTA: usize = 1000;
-/// A step goes on past its quota while one in this many keys of the latest quota was expired.
+/// A step continues past its quota if one in this many keys of the latest quota was expired.
 const WORTHWHILE_SHARE: usize = 10;
-/// Buckets looked at, and keys and fields removed, at most under one hold of a stripe's lock: some
-/// ten microseconds.
+/// Limits under one hold of a stripe's lock, about ten microseconds: buckets checked, and keys and
+/// fields removed.
 const BUCKETS_PER_HOLD: usize = 64;
 const EXPIRED_PER_HOLD: usize = 64;
 /// Distance in buckets at which keys with an expiry are prefetched.
@@ -29,14 +29,14 @@ const BUCKETS_AHEAD: usize = 3;
 /// Result of a step.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Swept {
-    /// Keys with an expiry that were looked at.
+    /// Number of keys with an expiry that were checked.
     pub looked_at: usize,
-    /// Of these, keys that were removed.
+    /// Number of keys removed.
     pub expired: usize,
 }
 
 impl Handle {
-    /// Removes expired keys for at most about `budget`; returns soon when few are expired. The
+    /// Removes expired keys for about `budget` at most; returns early if few are expired. The
     /// thread is in a batch and holds nothing.
     pub fn expire_step(&mut self, budget: Duration) -> Swept {
         let mut swept = Swept::default();
@@ -91,8 +91,8 @@ impl Handle {
         SweepPlace { stripe: (turn % self.ks.stripes.len()) as u32, db: 0, bucket: 0 }
     }
 
-    /// Works on a claimed stripe, which is held; returns where to go on if the lock should be
-    /// released before.
+    /// Works on a claimed stripe, which is held; returns the next position if the lock should be
+    /// released before it continues.
     fn expire_buckets(&mut self, mut place: SweepPlace, swept: &mut Swept) -> Option<SweepPlace> {
         let (mut looked, mut removed, mut ahead) = (0, 0, place.bucket);
         while place.db < self.ks.databases {
@@ -127,7 +127,7 @@ impl Handle {
                 looked += 1;
                 continue;
             };
-            // Removal may move other entries into this bucket, so it is looked at again.
+            // Removal may move other entries into this bucket, so it is checked again.
             let key = self.key_of(entry);
             if let Some((position, entry)) = self.find(place.db, key) {
                 if self.is_expired(entry) {
@@ -148,7 +148,7 @@ impl Handle {
 }
 
 impl Swept {
-    /// Takes over the figures of `other`, which begins again.
+    /// Adds the counts of `other`, and resets them.
     fn add(&mut self, other: &mut Swept) {
         self.looked_at += other.looked_at;
         self.expired += other.expired;

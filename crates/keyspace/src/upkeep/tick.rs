@@ -1,35 +1,35 @@
-//! What a worker does for the keyspace when it has a moment.
+//! A worker's periodic upkeep of the keyspace.
 
 use crate::handle::Handle;
 use crate::upkeep::compact::{Compacted, FRAGMENTATION_PCT_MIN};
 use crate::upkeep::sweep::Swept;
 use std::time::Duration;
 
-/// Milliseconds after which a thread returns the free blocks in its cache, and has memory given
-/// back that no slab wanted.
+/// Interval in milliseconds at which a thread returns the free blocks in its cache, and unused
+/// memory of slabs is released.
 const TRIM_EVERY_MS: i64 = 1000;
 
-/// For how long the upkeep of the heap is put off at most.
+/// Maximum time for which the upkeep of the heap is deferred.
 const PUT_OFF_MAX_MS: i64 = 10_000;
 
-/// What a tick achieved.
+/// Result of a tick.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Ticked {
-    /// Of active expiry.
+    /// Active expiry.
     pub swept: Swept,
-    /// Of compaction.
+    /// Compaction.
     pub compacted: Compacted,
 }
 
 impl Ticked {
-    /// True if another tick soon would find work to do.
+    /// True if another tick would find work soon.
     pub fn is_busy(&self) -> bool {
         self.compacted.unfinished && self.compacted.moved > 0
             || self.swept.expired * 10 > self.swept.looked_at
     }
 }
 
-/// How long each part of a tick may take, about; zero leaves it out.
+/// Approximate time limits for the parts of a tick; zero skips a part.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pace {
     /// Removing expired keys.
@@ -39,21 +39,21 @@ pub struct Pace {
 }
 
 impl Handle {
-    /// Periodic work: removes expired keys, moves entries out of sparse slabs, and gives back
-    /// memory that this thread no longer needs; each of the first two takes at most half of
-    /// `budget` or so. Every worker calls it about ten times a second, and may do so more often
-    /// while it is idle and [`Ticked::is_busy`]. The thread is not in a batch.
+    /// Periodic work: removes expired keys, moves entries out of sparse slabs, and releases memory
+    /// that this thread no longer needs; each of the first two takes at most about half of
+    /// `budget`. Every worker calls it about ten times a second, and may do so more often while it
+    /// is idle and [`Ticked::is_busy`]. The thread is not in a batch.
     pub fn tick(&mut self, budget: Duration) -> Ticked {
         self.tick_at(Pace { expire: budget / 2, compact: budget / 2 })
     }
 
-    /// The same at a pace of the caller's.
+    /// Like [`Handle::tick`], at another pace.
     pub fn tick_at(&mut self, pace: Pace) -> Ticked {
         self.tick_unless(pace, || false)
     }
 
-    /// The same, but for what would have to wait for another thread that owns the keyspace when
-    /// `give_up` says that it is no use.
+    /// Like [`Handle::tick_at`], but skips waiting for another thread with the exclusive lock once
+    /// `give_up` returns true.
     pub fn tick_unless(&mut self, pace: Pace, give_up: impl Fn() -> bool) -> Ticked {
         let mut ticked = Ticked::default();
         self.refresh_clock();
@@ -77,7 +77,7 @@ impl Handle {
         ticked
     }
 
-    /// Blocks in a thread's cache keep their slabs from being given back: a few each, but in every
+    /// Blocks in a thread's cache keep their slabs from being released: a few each, but in every
     /// class.
     fn trim_now_and_then(&mut self) {
         if self.now_ms.wrapping_sub(self.upkeep.trimmed_at) >= TRIM_EVERY_MS {
@@ -89,9 +89,9 @@ impl Handle {
         }
     }
 
-    /// Whether upkeep leaves the heap alone, for a while at most: a thread that frees much holds
-    /// one of the heap's locks half of the time, and the system may stop it then for the sake
-    /// of other programs. Who serves is not to wait for that.
+    /// Whether upkeep leaves the heap alone, for a limited time: a thread that frees much holds one
+    /// of the heap's locks half of the time, and may be preempted meanwhile. Workers must not wait
+    /// for that.
     fn puts_off_heap(&mut self) -> bool {
         if !self.ks.garbage.is_freed() {
             self.upkeep.put_off_since = 0;

@@ -1,8 +1,8 @@
-//! What the tests of several types draw: strings, and numbers for choices.
+//! Strategies shared by the tests of several types: strings, and numbers for choices.
 
 use proptest::prelude::*;
 
-/// A string given by how it is made, so that failures print short.
+/// A string described by its construction, so that failures print short.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Drawn {
     Number(i64),
@@ -20,8 +20,8 @@ impl Drawn {
     }
 }
 
-/// Numbers, most of them nearer to 0 than `near`, some of `words` words, and strings beyond what is
-/// packed; with these weights.
+/// Numbers, most of them nearer to 0 than `near`, some of `words` words, and strings too long to be
+/// packed, with these weights.
 pub fn drawn(
     [numbers, texts, long]: [u32; 3],
     near: i64,

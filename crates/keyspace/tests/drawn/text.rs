@@ -1,11 +1,11 @@
-//! Strings of the kinds that lists hold in different ways.
+//! Strings that exercise the representations of list elements.
 
-/// A string given by how it is made, so that failures print short.
+/// A string described by its construction, so that failures print short.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {
     Int(i64),
     Repeated(u8, usize),
-    /// Of one length, but not equal.
+    /// Distinct strings of equal length.
     Alike(u16),
 }
 

@@ -1,10 +1,10 @@
-//! Doing something to keys while they are locked, and one keyspace following another.
+//! Runs closures on keys under their locks, and replays one keyspace's effects in another.
 #![allow(dead_code, reason = "not every test holds keys in each way")]
 
 use petrel_keyspace::{Effect, Handle, Key, Origin};
 use std::sync::{Arc, Mutex};
 
-/// What `work` makes of one key, which is locked meanwhile.
+/// Result of `work` on a key under its lock.
 pub fn locked<T>(
     handle: &mut Handle,
     key: &[u8],
@@ -19,7 +19,7 @@ pub fn locked<T>(
     result
 }
 
-/// The same of several keys.
+/// Result of `work` on several keys under their locks.
 pub fn locked_together<T>(
     handle: &mut Handle,
     keys: &[&[u8]],
@@ -34,7 +34,7 @@ pub fn locked_together<T>(
     result
 }
 
-/// Lets `follower` make each change that `handle` makes to a key.
+/// Makes `follower` apply each change of a key made by `handle`.
 pub fn follow(handle: &mut Handle, follower: Arc<Mutex<Handle>>) {
     handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
         let mut follower = follower.lock().unwrap();

@@ -1,5 +1,5 @@
-//! Names of tracked keys that are not in database 0, of one stripe: records one behind the other,
-//! each at a multiple of eight.
+//! Names of tracked keys of one stripe that are not in database 0: consecutive records, each at a
+//! multiple of eight.
 //!
 //! ```text
 //!  0          4
@@ -8,9 +8,8 @@
 //! +----------+--------------+
 //! ```
 //!
-//! A record that is let go of leaves a hole, which the next name of the same length takes if there
-//! is only one length. When most of the memory is holes, the owner moves what is left to memory of
-//! its own.
+//! A removed record leaves a hole, which the next name of the same length reuses if all holes have
+//! one length. When most of the memory is holes, the owner moves the rest to new memory.
 
 use crate::structures::block::Block;
 use std::mem::ManuallyDrop;
@@ -18,33 +17,33 @@ use std::ptr::{self, NonNull};
 
 const NAME_AT: usize = 4;
 
-/// Words of a chunk: as many as a half of what there is, within these limits, or what one record
-/// takes.
+/// Size of a chunk in words: half of the present total, within these limits, but at least one
+/// record.
 const CHUNK_WORDS_MIN: usize = 64;
 const CHUNK_WORDS_MAX: usize = 8192;
 
-/// A record of a live name. The stripe is held by its user, and what is returned is not used
-/// after the record is let go of.
+/// A record of a live name. The user holds the stripe and does not use borrows from the record
+/// after its removal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Name(Block);
 
 impl Name {
-    /// The record in a block.
+    /// Makes a name of a record's block.
     ///
     /// # Safety
-    /// It is there, and was not let go of.
+    /// The block holds a record that was not removed.
     #[inline]
     pub unsafe fn of(block: Block) -> Self {
         Name(block)
     }
 
-    /// A multiple of 8.
+    /// Address of the record, a multiple of 8.
     #[inline]
     pub fn address(self) -> usize {
         self.0.address()
     }
 
-    /// The name; valid until the record is let go of.
+    /// The name; valid until the record is removed.
     #[inline]
     pub fn key<'a>(self) -> &'a [u8] {
         // SAFETY: the record was written by `Names::add`; see the type for the lifetime.
@@ -60,42 +59,42 @@ impl Name {
     }
 }
 
-/// The records. What letting go of one changes is here: it shares a cache line with the stripe's
+/// The records. The fields changed by a removal are here: they share a cache line with the stripe's
 /// table.
 #[derive(Default)]
 pub(super) struct Names {
     memory: Option<Box<Memory>>,
-    /// The hole that was left last, in whose first word is the address of the one before it; all
-    /// are of one length.
+    /// The hole left last. Its first word is the address of the previous hole; all are of one
+    /// length.
     hole: Option<Block>,
-    /// Words of records that are not let go of.
+    /// Words of live records.
     live: usize,
-    /// Words of all chunks, or the most that fits.
+    /// Words of all chunks, saturating.
     words: u32,
     hole_words: u32,
 }
 
-/// Where records lie.
+/// The chunks that hold the records.
 #[derive(Default)]
 struct Memory {
-    /// The last one is being filled.
+    /// The last chunk is being filled.
     chunks: Vec<Chunk>,
-    /// Words of the last chunk that are taken.
+    /// Words of the last chunk in use.
     taken: usize,
 }
 
 impl Memory {
-    /// Words that nothing has lain in, if there are so many.
+    /// Takes `words` unused words from the last chunk, if it has that many left.
     fn take(&mut self, words: usize) -> Option<NonNull<u8>> {
         let chunk = self.chunks.last().filter(|chunk| chunk.words - self.taken >= words)?;
-        // SAFETY: the chunk has room for so many words behind those that are taken.
+        // SAFETY: the chunk has `words` free words after `taken`.
         let record = unsafe { chunk.base.get().cast::<u64>().add(self.taken) };
         self.taken += words;
         Some(record.cast())
     }
 }
 
-/// Uninitialised memory of so many words, behind a pointer that records are reached by.
+/// Uninitialised memory of `words` words, behind the pointer through which records are accessed.
 struct Chunk {
     base: Block,
     words: usize,
@@ -113,20 +112,20 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: these are the parts of the vector that `new` made, which holds no elements.
+        // SAFETY: these are the parts of the vector that `new` created, which has no elements.
         drop(unsafe { Vec::<u64>::from_raw_parts(self.base.as_ptr().cast(), 0, self.words) });
     }
 }
 
 impl Names {
-    /// Memory for records that take so many words.
+    /// Memory for records of `words` words in total.
     fn with_words(words: usize) -> Self {
         let mut names = Names::default();
         names.add_chunk(words);
         names
     }
 
-    /// Whether another name of this length had better be added once the holes are closed.
+    /// Whether the holes should be closed before another name of this length is added.
     #[inline]
     pub fn is_full(&self, len: usize) -> bool {
         let words = words_of(len);
@@ -134,7 +133,7 @@ impl Names {
         is_sparse && self.find_hole(words).is_none() && self.room() < words
     }
 
-    /// Words of the last chunk that nothing has lain in.
+    /// Unused words of the last chunk.
     fn room(&self) -> usize {
         let memory = self.memory.as_ref();
         let last = memory.and_then(|memory| Some(memory.chunks.last()?.words - memory.taken));
@@ -167,8 +166,8 @@ impl Names {
             None => self.take_words(words),
         };
         self.live += words;
-        // SAFETY: the record has so many words, which a record of this name fills at most: its
-        // parts are written inside, the length at a multiple of four.
+        // SAFETY: the record has at least the words that this name needs: its parts are written
+        // inside, the length at a multiple of four.
         unsafe {
             record.cast::<u32>().write(name.len() as u32);
             ptr::copy_nonoverlapping(name.as_ptr(), record.add(NAME_AT).as_ptr(), name.len());
@@ -176,7 +175,7 @@ impl Names {
         Name(Block::new(record))
     }
 
-    /// Memory that nothing has lain in.
+    /// Takes unused memory.
     fn take_words(&mut self, words: usize) -> NonNull<u8> {
         if let Some(record) = self.memory.as_mut().and_then(|memory| memory.take(words)) {
             return record;
@@ -187,7 +186,7 @@ impl Names {
         memory.and_then(|memory| memory.take(words)).expect("a chunk with room was added")
     }
 
-    /// Lets go of a name. True if nearly all of the memory is holes now.
+    /// Removes a name. True if nearly all of the memory is holes now.
     #[inline]
     pub fn remove(&mut self, name: Name) -> bool {
         let words = words_of(name.key().len());
@@ -197,20 +196,20 @@ impl Names {
             // SAFETY: a record takes at least a word, at a multiple of eight, and no thread reads
             // this one as a name any more.
             unsafe { name.0.get().cast::<usize>().write(before) };
-            // A name's length fits 32 bits, so the words that it takes do.
+            // A name's length fits 32 bits, so the number of its words does too.
             (self.hole, self.hole_words) = (Some(name.0), words as u32);
         }
         let all = self.words as usize;
         all > CHUNK_WORDS_MIN && self.live * 8 < all
     }
 
-    /// Memory with room for what is left of these.
+    /// Memory with room for the live names.
     pub fn room_for_rest(&self) -> Names {
         if self.live == 0 { Names::default() } else { Names::with_words(self.live) }
     }
 }
 
-/// Words that a record takes whose name has this many bytes.
+/// Words of a record with a name of `len` bytes.
 #[inline]
 fn words_of(len: usize) -> usize {
     (NAME_AT + len).div_ceil(8)
@@ -227,7 +226,7 @@ mod tests {
         let all: Vec<Name> = (0..1000).map(|n| names.add(&text(n))).collect();
         let large = names.add(&vec![b'x'; 4 << 20]);
         for (n, name) in all.iter().enumerate() {
-            // SAFETY: no record was let go of.
+            // SAFETY: no record was removed.
             let same = unsafe { Name::of(Block::at(name.address())) };
             assert_eq!((name.key(), same), (&text(n)[..], *name));
             assert!(name.address() % 8 == 0);

@@ -1,23 +1,23 @@
-//! Those who read, and their numbers: what the side tables hold of a reader is a number, so that a
-//! change of a key which another thread's reader has read touches nothing that both threads write.
+//! Readers and their IDs. The side tables hold IDs only, so that a change of a key read by another
+//! thread's client writes no memory that both threads write.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// The number of a reader: a place, and which of those that had the place it is. Below 2^63.
+/// ID of a reader: a place, and a count of the readers that have used the place. Below 2^63.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ReaderId(pub(super) u64);
 
 impl ReaderId {
-    /// Its place: that of nobody else who is there at the same time. Places are dense.
+    /// Place of the reader, unique among the present ones. Places are dense.
     #[inline]
     pub fn place(self) -> usize {
         self.0 as u32 as usize
     }
 }
 
-/// Somebody who is to learn of changes of what it has read.
+/// A client that is notified when keys that it has read change.
 pub struct Reader {
     id: ReaderId,
     listening: AtomicBool,
@@ -25,22 +25,22 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Whom it belongs to.
+    /// The connection or other object that it belongs to.
     pub fn owner(&self) -> &dyn Any {
         &*self.owner
     }
 
-    /// Its number.
+    /// ID of the reader.
     pub fn id(&self) -> ReaderId {
         self.id
     }
 
-    /// Whether it is to be told of changes.
+    /// Whether it gets notifications.
     pub fn is_listening(&self) -> bool {
         self.listening.load(Relaxed)
     }
 
-    /// Says whether it is to be told. One that is not keeps its place in the table.
+    /// Turns notifications on or off. A reader without them keeps its place in the table.
     pub fn listen(&self, listening: bool) {
         self.listening.store(listening, Relaxed);
     }
@@ -66,7 +66,7 @@ struct Places {
 
 #[derive(Default)]
 struct ReaderSlot {
-    /// Readers that have had the place before.
+    /// Number of earlier readers in this place.
     before: u32,
     reader: Option<Arc<Reader>>,
 }
@@ -101,12 +101,12 @@ impl Registry {
     }
 }
 
-/// The readers as they are at a moment. Nobody comes or goes while this is held: it is to be held
-/// shortly.
+/// A locked view of the present readers. None is added or removed while it exists, so hold it
+/// briefly.
 pub struct ReadersView<'a>(RwLockReadGuard<'a, Places>);
 
 impl ReadersView<'_> {
-    /// The reader of this number, if it is there and listens.
+    /// The reader with this ID, if it is present and gets notifications.
     #[inline]
     pub fn listening(&self, id: ReaderId) -> Option<&Arc<Reader>> {
         let reader = self.0.all.get(id.place())?.reader.as_ref()?;

@@ -1,9 +1,9 @@
-//! The side table of a stripe: its tracked keys, each with the numbers of its readers.
+//! The side table of a stripe: its tracked keys, each with the IDs of its readers.
 //!
-//! The table is like the keyspace's, and a change asks for two neighboring cache lines of it, which
-//! are prefetched for a pipeline. What a key is called is not kept here if the key is in database
-//! 0: its entry there says it, which a mutator of the key has read anyway. So the table hears of
-//! every entry that moves or goes.
+//! The table is like the keyspace's. A change touches two neighboring cache lines of it, which are
+//! prefetched for a pipeline. The name of a key in database 0 is not stored here but read from its
+//! entry, which a mutator of the key has read anyway. So every entry that moves or is removed is
+//! reported to this table.
 
 use crate::state::tracking::names::{Name, Names};
 use crate::state::tracking::readers::ReaderId;
@@ -19,28 +19,27 @@ use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The word of a key that several have read: this bit, and the place of their group.
+/// Flag in the word of a key with several readers; the rest is the index of their group.
 const GROUP: u64 = 1 << 63;
 
-/// Bytes that a key in the table takes beside its name: its slot and its word, of which a quarter
-/// is free.
+/// Bytes of a tracked key beside its name: its slot and its word, at a load of three quarters.
 const SLOT_BYTES: usize = 22;
 
 /// Bytes of a group of readers, and of each of them.
 const GROUP_BYTES: usize = 32;
 const ITEM_BYTES: usize = 8;
 
-/// What says the name of a tracked key.
+/// Location of a tracked key's name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named {
-    /// Its entry in database 0.
+    /// In its entry in database 0.
     Entry(Entry),
-    /// A record of its own.
+    /// In a record of its own.
     Own(Name),
 }
 
 impl Named {
-    /// Bytes of a record of its own.
+    /// Bytes of a record, if there is one.
     fn footprint(self) -> usize {
         match self {
             Named::Entry(_) => 0,
@@ -54,7 +53,7 @@ impl Item for Named {
 
     #[inline]
     unsafe fn from_slot(block: Block, is_own: bool) -> Self {
-        // SAFETY: by the contract the block is that of a record, or of an entry, as the flag says.
+        // SAFETY: by the contract the block is a record or an entry, as the flag tells.
         unsafe {
             match is_own {
                 true => Named::Own(Name::of(block)),
@@ -87,9 +86,9 @@ impl Item for Named {
 /// The readers of one key; at least one. Most keys have few.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Readers {
-    /// One.
+    /// A single reader.
     One(ReaderId),
-    /// Several, in the order of their numbers.
+    /// Several, in the order of their IDs.
     Many(Vec<ReaderId>),
 }
 
@@ -103,7 +102,7 @@ impl Readers {
         }
     }
 
-    /// The readers for which `keep` holds, if there are any.
+    /// The readers that satisfy `keep`, if there are any.
     pub fn retained(self, keep: impl Fn(ReaderId) -> bool) -> Option<Readers> {
         match self {
             Readers::One(reader) => keep(reader).then_some(Readers::One(reader)),
@@ -115,7 +114,7 @@ impl Readers {
     }
 }
 
-/// By how much the figures of the table change.
+/// Change of the table's counters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Growth {
     pub keys: i64,
@@ -124,7 +123,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// By a key with so many readers, whose name takes this many bytes.
+    /// Memory taken by a key with `readers` readers and a name of `name` bytes.
     #[inline]
     pub fn of(name: usize, readers: usize) -> Self {
         let group = if readers > 1 { GROUP_BYTES + ITEM_BYTES * readers } else { 0 };
@@ -147,7 +146,7 @@ impl Growth {
 pub(crate) struct Tracked {
     keys: Table<Named>,
     names: Names,
-    /// There only once a key had several readers.
+    /// Present only once a key has had several readers.
     groups: Option<Box<Groups>>,
 }
 
@@ -162,7 +161,7 @@ impl Tracked {
         self.keys.len() == 0
     }
 
-    /// What the stripe is to say of it.
+    /// The flags of the stripe (`Stripe::tracked`).
     #[inline]
     pub fn bits(&self) -> u8 {
         match (self.keys.len(), self.keys.flagged()) {
@@ -172,8 +171,8 @@ impl Tracked {
         }
     }
 
-    /// Adds a reader of a key, whose entry in database 0 is `entry`. `is_listening` says who still
-    /// is to be told.
+    /// Adds a reader of a key, with its entry in database 0 if it has one. `is_listening` tells
+    /// whether a reader still gets notifications.
     pub fn add(
         &mut self,
         key: Key<'_>,
@@ -201,14 +200,14 @@ impl Tracked {
         Named::Own(self.names.add(key))
     }
 
-    /// An entry of database 0 is in another block now.
+    /// An entry of database 0 was moved to another block.
     pub fn entry_moved(&mut self, hash: KeyHash, old: Entry, new: Entry) {
         if let Some(at) = self.keys.find_address(hash, old.address()) {
             self.keys.replace(at, Named::Entry(new));
         }
     }
 
-    /// An entry leaves database 0, and is still as it was.
+    /// Called before an entry is removed from database 0: stores its name in a record.
     pub fn entry_leaves(&mut self, hash: KeyHash, entry: Entry) -> Growth {
         let Some(at) = self.keys.find_address(hash, entry.address()) else {
             return Growth::default();
@@ -273,15 +272,14 @@ impl Tracked {
         Readers::Many(group)
     }
 
-    /// Takes out a key whose name an entry says, with its readers.
+    /// Removes a key named by its entry, and returns its readers.
     #[inline]
     pub fn take_of_entry(&mut self, hash: KeyHash, entry: Entry) -> Option<Readers> {
         let word = self.keys.vacate(hash, entry.address())?;
         Some(self.readers_of(word))
     }
 
-    /// Takes out a key that has a name of its own, with its readers, and how many bytes the name
-    /// took.
+    /// Removes a key with its name in a record; returns its readers and the bytes of the name.
     pub fn take_by_name(&mut self, key: Key<'_>) -> Option<(Readers, usize)> {
         let (_, named) = self.keys.find(key.hash, key.bytes)?;
         let word = self.keys.vacate(key.hash, named.address())?;
@@ -294,13 +292,13 @@ impl Tracked {
         Some((self.readers_of(word), footprint))
     }
 
-    /// Gives memory back when there is little left of what was taken out.
+    /// Shrinks the table after removals.
     #[inline]
     pub fn shrink(&mut self, (cache, hasher): (&mut Cache, &KeyHasher)) -> Option<Retired> {
         if self.is_empty() {
             self.groups = None;
         }
-        // Where the array is replaced, names are read.
+        // Replacing the array reads the names.
         self.keys.shrink_late(cache, |key| hasher.hash(key))
     }
 
@@ -319,7 +317,7 @@ impl Tracked {
         self.names = names;
     }
 
-    /// The names of up to this many keys, from anywhere in the table on.
+    /// The names of up to `count` keys, from any position in the table on.
     pub fn some_names(&self, count: usize, from: usize) -> Vec<Box<[u8]>> {
         let buckets = self.keys.buckets();
         let all = (0..buckets).map(|n| self.keys.bucket((from % buckets + n) % buckets));
@@ -327,7 +325,7 @@ impl Tracked {
         names.take(count).map(|named: Named| named.key().into()).collect()
     }
 
-    /// The addresses of the entries that say names.
+    /// Addresses of the entries that hold names.
     #[cfg(test)]
     pub fn entries(&self) -> Vec<usize> {
         let all = (0..self.keys.buckets()).map(|n| self.keys.bucket(n));
@@ -374,7 +372,7 @@ impl Tracked {
 #[derive(Default)]
 pub(crate) struct SideTables {
     cells: OnceLock<Box<[Cell]>>,
-    /// Those that are not empty.
+    /// Number of tables that are not empty.
     used: AtomicUsize,
 }
 
@@ -382,7 +380,7 @@ pub(crate) struct SideTables {
 #[repr(align(64))]
 struct Cell(UnsafeCell<Tracked>);
 
-// A change asks for one cache line of its stripe's cell, and all that it needs of it is there.
+// A change reads a single cache line of its stripe's cell.
 const _: () = assert!(size_of::<Cell>() == 64);
 
 // SAFETY: a cell is reached only by the holder of its stripe's lock, or of all, or to peek through
@@ -405,7 +403,7 @@ impl SideTables {
         }
     }
 
-    /// Makes them, for so many stripes.
+    /// Creates the tables of `stripes` stripes, once.
     pub fn make(&self, stripes: usize) {
         self.cells.get_or_init(|| (0..stripes).map(|_| Cell::default()).collect());
     }
@@ -423,11 +421,11 @@ impl SideTables {
         Some(unsafe { &mut *cell.0.get() })
     }
 
-    /// Where the keys of a stripe are, for a peek without the lock.
+    /// The tracked keys of a stripe, for a peek without the lock.
     #[inline]
     pub(crate) fn peek(&self, stripe: u32) -> Option<&Array<Annotated>> {
         let cell = &self.cells.get()?[stripe as usize];
-        // SAFETY: the reference is to an atomic word alone, which lies inside the cell.
+        // SAFETY: the reference is to a single atomic word inside the cell.
         Some(unsafe { &(*cell.0.get()).keys.array })
     }
 }

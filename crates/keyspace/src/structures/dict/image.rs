@@ -1,11 +1,11 @@
-//! A dict that an image takes in portions, between which it changes.
+//! Snapshot of a dict, taken in portions between which the dict changes.
 //!
-//! As in the keyspace (`upkeep/image.rs`), each element has a stamp of one bit. Beginning turns the
-//! dict's own stamp over, by which all elements that are there have yet to be handed out. Elements
-//! that come in get the new stamp, and are no part of the image. Of one that still bears
-//! the old stamp a copy is kept before it is changed or removed, and the original gets the new
-//! stamp. So whatever happens, the elements of the image are at every moment those that are handed
-//! out, those with the old stamp and the copies. At the end all stamps are the dict's again.
+//! As in the keyspace (`upkeep/image.rs`), each element has a stamp of one bit. Beginning flips the
+//! dict's own stamp, which marks all present elements as not yet taken. New elements get the new
+//! stamp and are not part of the snapshot. An element with the old stamp is copied before it is
+//! changed or removed, and the original gets the new stamp. So the snapshot's elements are at every
+//! moment the ones already taken, the ones with the old stamp and the copies. At the end every
+//! element has the dict's stamp.
 
 use crate::structures::dict::{Dict, Element};
 use crate::structures::image::ImageId;
@@ -13,23 +13,23 @@ use crate::structures::walk::walk_some;
 use petrel_heap::Cache;
 use std::ops::ControlFlow;
 
-/// Buckets that are walked at once: some ten microseconds, and what the elements take to be copied.
+/// Buckets per step: ten microseconds or so, plus the time to copy the elements.
 const BUCKETS_AT_ONCE: usize = 32;
 
-/// How far it is.
+/// Progress of the snapshot.
 pub(super) struct Taking {
     id: ImageId,
-    /// Copies of elements that were changed or removed before they were handed out.
+    /// Copies of elements that were changed or removed before they were taken.
     kept: Vec<Element>,
-    /// The segment in hand, and where in it the walk goes on.
+    /// Position of the walk: the segment, and the place in it.
     segment: usize,
     position: u32,
-    /// That segment's depth when it was last looked at.
+    /// Depth of that segment at the last step.
     depth: u32,
 }
 
 impl Dict {
-    /// Begins an image of the elements that there are.
+    /// Begins a snapshot of the present elements.
     pub fn begin_image(&mut self, id: ImageId) {
         self.stamp ^= crate::structures::element::STAMP;
         let kept = Vec::new();
@@ -37,12 +37,12 @@ impl Dict {
         self.taking = Some(Box::new(taking));
     }
 
-    /// The image that is being taken, if one is.
+    /// The running snapshot, if any.
     pub fn image_id(&self) -> Option<ImageId> {
         self.taking.as_ref().map(|taking| taking.id)
     }
 
-    /// To be called before an element is changed where it lies.
+    /// Called before an element is changed in place.
     #[inline]
     pub fn before_change(&mut self, element: Element, cache: &mut Cache) {
         if self.taking.is_some() {
@@ -60,8 +60,8 @@ impl Dict {
         }
     }
 
-    /// Gives `take` some elements of the image until it has enough; false at the end, after which
-    /// nothing is being taken any more.
+    /// Passes elements of the snapshot to `take` until it has enough; false at the end, which ends
+    /// the snapshot.
     pub fn continue_image(
         &mut self,
         cache: &mut Cache,
@@ -80,8 +80,8 @@ impl Dict {
             return false;
         };
         if taking.depth != segment.depth {
-            // It was split, so the position means something else. What went to another segment is
-            // ahead: new ones come last.
+            // The segment was split, so the position is invalid. The elements moved to another
+            // segment are still ahead, because new segments come last.
             (taking.depth, taking.position) = (segment.depth, 0);
         }
         let stamp = self.stamp;
@@ -99,7 +99,7 @@ impl Dict {
         true
     }
 
-    /// Ends an image that will not be continued, as the dict is freed.
+    /// Ends a snapshot that will not be continued, because the dict is freed.
     pub(super) fn end_image(&mut self, cache: &mut Cache) {
         if let Some(taking) = self.taking.take() {
             taking.kept.into_iter().for_each(|element| element.release(cache));

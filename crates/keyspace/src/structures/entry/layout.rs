@@ -1,4 +1,4 @@
-//! How an entry is laid out in its block.
+//! Layout of an entry in its block.
 
 use crate::structures::large::Large;
 use bytes::Bytes;
@@ -7,13 +7,13 @@ use std::cell::Cell;
 pub(super) const KIND_MASK: u8 = 0b0000_0111;
 pub(super) const EXPIRY: u8 = 0b0000_1000;
 pub(super) const WIDE: u8 = 0b0001_0000;
-/// Of a string: made by `APPEND` or `SETRANGE`.
+/// Flag of a string made by `APPEND` or `SETRANGE`.
 pub(super) const RAW: u8 = 0b0010_0000;
-/// Of a collection: its [form](crate::structures::form::Form); of a string: flags.
+/// Bits for a collection's [form](crate::structures::form::Form) or a string's flags.
 pub(super) const SUB_MASK: u8 = 0b1110_0000;
 pub(super) const SUB_SHIFT: u32 = 5;
 
-/// What every entry begins with.
+/// First word of every entry.
 #[repr(C)]
 pub(super) struct Head {
     /// Kind and flags in the lowest byte, the access field above it.
@@ -27,7 +27,7 @@ pub(super) struct Head {
 pub(super) const HEADER: usize = size_of::<Head>();
 const _: () = assert!(HEADER == 8);
 
-/// How a value is held in its entry.
+/// Representation of a value in its entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Kind {
@@ -39,7 +39,7 @@ pub enum Kind {
     Blob = 2,
     /// A small collection: packed items inline after the key.
     Packed = 3,
-    /// The same, of a collection that passed the thresholds of `OBJECT ENCODING` though it is
+    /// A packed collection that has passed the thresholds of `OBJECT ENCODING` although it is
     /// small.
     PackedBeyond = 4,
     /// A large collection, in an allocation of its own.
@@ -87,7 +87,7 @@ pub(super) const KEY_AT: [u8; 32] = {
     table
 };
 
-/// What determines the size and layout of an entry.
+/// Properties that determine the size and layout of an entry.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) kind: Kind,
@@ -122,7 +122,7 @@ impl Shape {
     }
 }
 
-/// What the fixed part of entries of one kind is.
+/// The fixed part of entries of one kind.
 pub(super) trait Fixed {
     const KIND: Kind;
 }

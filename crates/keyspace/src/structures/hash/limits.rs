@@ -1,4 +1,4 @@
-//! Redis's thresholds for what `OBJECT ENCODING` answers for a hash.
+//! Redis's thresholds for the `OBJECT ENCODING` of a hash.
 
 use crate::structures::limits::TypeLimits;
 
@@ -18,8 +18,8 @@ impl HashThresholds {
         }
     }
 
-    /// Whether a hash is a hash table once a command has set these fields, some of which may be
-    /// equal or there.
+    /// Whether a hash is a hash table after a command has set these fields, which may contain
+    /// duplicates or present ones.
     pub fn passed_by(&self, pairs: &[&[u8]]) -> bool {
         pairs.len() / 2 > self.entries || pairs.iter().any(|text| text.len() > self.value)
     }

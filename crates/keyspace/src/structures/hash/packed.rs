@@ -4,17 +4,17 @@
 use crate::structures::form::Form;
 use crate::structures::packed::{self, Item, Parts, packed_len, unpack};
 
-/// Bytes of the earliest expiry, which precede the fields of a hash whose fields may expire.
+/// Bytes of the earliest expiry, which precede the fields of a hash in the form with expiries.
 pub(crate) const EARLIEST_LEN: usize = 8;
 
-/// One field, and where it lies.
+/// A field with its offsets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Located<'a> {
     /// Offset of the field's name.
     pub at: usize,
     /// Offset of its value.
     pub value_at: usize,
-    /// Offset of what follows.
+    /// Offset of the next field.
     pub end: usize,
     pub name: Item<'a>,
     pub value: Item<'a>,
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         Fields { items, at: if expiring { EARLIEST_LEN } else { 0 }, expiring }
     }
 
-    /// No field expires earlier.
+    /// Lower bound of the fields' expiries.
     #[inline]
     pub fn earliest(&self) -> i64 {
         match self.items.first_chunk() {
@@ -53,7 +53,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Finds a field; where there is none, tells how many there are.
+    /// Finds a field; if absent, returns the number of fields.
     #[inline]
     pub fn named(&self, name: &Parts<'_>) -> Result<Located<'a>, usize> {
         let at = packed::find(&self.items[self.at..], name, self.stride())?;
@@ -66,7 +66,7 @@ impl<'a> Fields<'a> {
         if self.expiring { 3 } else { 2 }
     }
 
-    /// The field whose name lies at `at`.
+    /// The field with its name at offset `at`.
     #[inline]
     fn locate(&self, at: usize) -> Located<'a> {
         let value_at = at + packed_len(&self.items[at..]);
@@ -103,7 +103,7 @@ impl<'a> Iterator for Fields<'a> {
         Some(located)
     }
 
-    /// Passes over `n` fields unread.
+    /// Skips `n` fields without reading them, and returns the next.
     #[inline]
     fn nth(&mut self, n: usize) -> Option<Located<'a>> {
         self.at += packed::skip(&self.items[self.at..], n * self.stride());
@@ -116,7 +116,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Appends what follows a field's name: its value, and its expiry where fields may expire.
+/// Appends a field's value, and its expiry in the form with expiries.
 #[inline]
 pub(crate) fn pack_value(out: &mut Vec<u8>, form: Form, value: &[u8], expiry: Option<i64>) {
     Item::from_text(value).pack(out);
@@ -125,7 +125,7 @@ pub(crate) fn pack_value(out: &mut Vec<u8>, form: Form, value: &[u8], expiry: Op
     }
 }
 
-/// The items of a small hash whose fields may expire from now on.
+/// Converts the items of a small hash to the form with expiries.
 pub(crate) fn with_expiries(items: &[u8]) -> Vec<u8> {
     let fields = Fields::new(Form::Hash, items);
     let mut triples = Vec::with_capacity(EARLIEST_LEN + items.len() + items.len() / 2);

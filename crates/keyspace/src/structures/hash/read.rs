@@ -1,4 +1,4 @@
-//! Reading hashes, whatever their form.
+//! Reads hashes of any form.
 
 use crate::structures::bucket::Item as _;
 use crate::structures::element::Element;
@@ -12,7 +12,7 @@ use crate::structures::view::View;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// A hash where it lies, as it is at a moment: fields that have expired by then are not seen.
+/// A borrowed hash at a point in time: fields expired by then are hidden.
 #[derive(Clone, Copy)]
 pub struct HashRef<'a> {
     held: HashSource<'a>,
@@ -28,11 +28,11 @@ enum HashSource<'a> {
 /// A field of a hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Its name.
+    /// Field name.
     pub name: Item<'a>,
-    /// Its value.
+    /// Field value.
     pub value: Item<'a>,
-    /// Its expiry in Unix milliseconds.
+    /// Field expiry in Unix milliseconds.
     pub expiry: Option<i64>,
 }
 
@@ -51,12 +51,12 @@ impl Field<'_> {
     }
 }
 
-/// Fields are drawn one by one while at most one in this many is wanted, otherwise chosen in a walk
+/// Fields are drawn one by one if at most one in this many is requested, otherwise chosen in a walk
 /// over all.
 const DRAWN_SHARE: usize = 3;
 
 impl<'a> View<'a> {
-    /// The hash as it is at a moment, in Unix milliseconds.
+    /// The hash as of a time in Unix milliseconds.
     #[inline]
     pub fn hash(&self, now_ms: i64) -> Result<HashRef<'a>, WrongType> {
         HashRef::of(self.entry(), now_ms).ok_or(WrongType)
@@ -77,7 +77,7 @@ impl<'a> HashRef<'a> {
         Some(HashRef { held, now_ms })
     }
 
-    /// Number of fields, those included that have expired but are not removed yet.
+    /// Number of fields, including those expired but not yet removed.
     #[inline]
     pub fn len(&self) -> usize {
         match self.held {
@@ -94,7 +94,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Number of fields that can be seen.
+    /// Number of visible fields.
     pub fn alive(&self) -> usize {
         match self.held {
             _ if !self.has_expired() => self.len(),
@@ -105,7 +105,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Whether there are fields that have expired but are not removed yet.
+    /// Whether there are expired fields not yet removed.
     #[inline]
     pub fn has_expired(&self) -> bool {
         let earliest = match self.held {
@@ -115,7 +115,7 @@ impl<'a> HashRef<'a> {
         earliest <= self.now_ms
     }
 
-    /// The earliest expiry of a field that can be seen.
+    /// The earliest expiry of a visible field.
     pub fn earliest_expiry(&self) -> Option<i64> {
         match self.held {
             HashSource::Packed(fields) => {
@@ -148,7 +148,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Hands every field to `each`.
+    /// Passes every field to `each`.
     pub fn each(&self, each: &mut dyn FnMut(Field<'a>)) {
         let _ = self.try_each(&mut |field| {
             each(field);
@@ -156,8 +156,8 @@ impl<'a> HashRef<'a> {
         });
     }
 
-    /// Hands fields to `each` until it breaks. Names and values in a large hash are text, even if
-    /// they are that of an integer.
+    /// Passes fields to `each` until it breaks. Names and values in a large hash are text, even if
+    /// they are integers.
     pub fn try_each(&self, each: &mut dyn FnMut(Field<'a>) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut alive = |field: Field<'a>| {
             if field.is_alive(self.now_ms) { each(field) } else { ControlFlow::Continue(()) }
@@ -191,8 +191,7 @@ impl<'a> HashRef<'a> {
         found
     }
 
-    /// Hands fields to `each` that are drawn at random one after the other, `count` of them, some
-    /// more than once.
+    /// Passes `count` fields drawn at random, possibly repeated, to `each`.
     pub fn draw(
         &self,
         count: usize,
@@ -211,7 +210,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Hands `count` different fields drawn at random to `each`, or all if there are not more.
+    /// Passes `count` different fields drawn at random to `each`, or all if there are not more.
     pub fn sample(
         &self,
         count: usize,
@@ -249,8 +248,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Hands the fields from the cursor on to `each`, about `count` of a large hash and all of a
-    /// small one, or one whose order is kept; returns where to go on, 0 at the end.
+    /// Passes the fields from the cursor on to `each`: about `count` of a large hash; all of a
+    /// small one or of one in insertion order. Returns the next cursor, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Field<'a>)) -> u64 {
         match self.held {
             HashSource::Large(hash) if hash.ordered().is_none() => {

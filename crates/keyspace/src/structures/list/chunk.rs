@@ -9,8 +9,8 @@
 //! +---------------+--------+----------------------------------------------------+
 //! ```
 //!
-//! Elements are held as `run.rs` says. Both ends have room, so pushing at either moves nothing;
-//! hence the hint of a layout counts from the beginning of the block here.
+//! Elements are stored as described in `run.rs`. Both ends have room, so pushing at either moves
+//! nothing. Here, the hint of a layout counts from the beginning of the block.
 
 use crate::structures::list::End;
 use crate::structures::list::run::{Element, Layout, Packing, Run, Texts};
@@ -20,7 +20,8 @@ use std::mem;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
-/// Most bytes of items and prefix in an ordinary chunk; a longer element has a chunk of its own.
+/// Maximum size of items and prefix in an ordinary chunk, in bytes; a longer element has a chunk of
+/// its own.
 pub const CHUNK_ROOM: usize = CHUNK_BYTES - HEADER;
 
 const CHUNK_BYTES: usize = 1024;
@@ -28,10 +29,10 @@ const HEADER: usize = 6;
 const COUNT_BITS: u32 = 11;
 const SIZE_BITS: u32 = 8;
 
-/// Owner of a chunk's block. To be given up with [`Chunk::release`]: there is no `Drop`, since
-/// freeing needs a cache.
+/// Owner of a chunk's block. Released with [`Chunk::release`]: there is no `Drop`, because freeing
+/// needs a cache.
 ///
-/// All that a walk over many chunks needs is in the word, so that their blocks are left alone:
+/// The word holds everything needed to walk many chunks without reading their blocks:
 ///
 /// | 45 bits | 8 bits | 11 bits |
 /// |---|---|---|
@@ -39,7 +40,7 @@ const SIZE_BITS: u32 = 8;
 #[derive(Debug, Default)]
 pub struct Chunk(u64);
 
-/// What an ordinary chunk's block begins with: offsets from the block's beginning.
+/// Header of an ordinary chunk's block: offsets from the block's beginning.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Head {
@@ -49,8 +50,8 @@ struct Head {
 }
 
 impl Chunk {
-    /// A chunk of one element with room for `room` bytes, what is left of it on the side of `end`.
-    /// A long element takes what it needs and leaves no room.
+    /// A chunk of one element with room for `room` bytes; the free space is on the side of `end`. A
+    /// long element gets exactly the space it needs.
     pub fn with_element(cache: &mut Cache, end: End, room: usize, text: &[u8]) -> Self {
         let item = Item::from_text(text).parts();
         let len = item.packed_len();
@@ -78,7 +79,7 @@ impl Chunk {
         } as u16;
         chunk.set_head(Head { start: at, end: at, layout: run.layout.with_hint(0) });
         if run.layout.is_prefixed() {
-            // SAFETY: the block has room for the prefix and its length behind the head.
+            // SAFETY: the block has room for the prefix and its length after the head.
             unsafe {
                 let to = chunk.base().add(HEADER);
                 to.write(run.prefix.len() as u8);
@@ -115,8 +116,8 @@ impl Chunk {
     #[inline]
     pub fn run(&self) -> Run<'_> {
         if self.is_long() {
-            // SAFETY: the block of a long element begins with its length, and has that many bytes
-            // behind the head.
+            // SAFETY: the block of a long element begins with its length, followed by that many
+            // bytes.
             let bytes = unsafe {
                 let len = self.base().cast::<u32>().read() as usize;
                 std::slice::from_raw_parts(self.base().add(HEADER), len)
@@ -125,7 +126,7 @@ impl Chunk {
         }
         let Head { start, end, layout } = self.head();
         // SAFETY: the block's bytes from start to end are initialised, and so are the prefix and
-        // its length if the layout says that they are there.
+        // its length if the layout has them.
         unsafe {
             let prefix = if layout.is_prefixed() {
                 let at = self.base().add(HEADER);
@@ -146,8 +147,7 @@ impl Chunk {
         if self.is_long() { usable(HEADER + self.run().bytes.len()) } else { self.size() }
     }
 
-    /// Pushes an element, moving to a larger block where that makes room for it; false if the chunk
-    /// is full.
+    /// Pushes an element, moving to a larger block if necessary; false if the chunk is full.
     #[inline]
     pub fn push(&mut self, cache: &mut Cache, end: End, text: &[u8]) -> bool {
         self.push_in_place(end, text) || self.push_after_all(cache, end, text)
@@ -205,8 +205,8 @@ impl Chunk {
         self.push_in_place(end, text)
     }
 
-    /// Packs all elements anew, with one more in the place of some of them; false, and nothing is
-    /// changed, if the chunk would be too long.
+    /// Repacks all elements, with one more in place of some of them; false, with nothing changed,
+    /// if the chunk would be too long.
     #[cold]
     fn pack_anew(
         &mut self,
@@ -230,8 +230,8 @@ impl Chunk {
         true
     }
 
-    /// Shows the element at an end to `take` and drops it. The chunk is not empty; left empty, it
-    /// is to be released.
+    /// Passes the element at an end to `take` and drops it. The chunk is not empty; the caller
+    /// releases it if it is empty afterwards.
     #[inline]
     pub fn pop<T>(&mut self, end: End, take: impl FnOnce(Element<'_>) -> T) -> T {
         let run = self.run();
@@ -268,7 +268,7 @@ impl Chunk {
         self.0 -= n as u64;
     }
 
-    /// Removes some elements, but not all.
+    /// Removes some, but not all elements.
     pub fn remove(&mut self, range: Range<usize>) {
         let count = self.count();
         debug_assert!(range.len() < count && range.end <= count);
@@ -283,8 +283,8 @@ impl Chunk {
         }
     }
 
-    /// Puts an element in the place of those of a range: of none to insert it, of one to replace
-    /// that. False, and nothing is changed, if the chunk would be too long.
+    /// Replaces a range of elements with one: an empty range to insert it, a single one to replace
+    /// that. False, with nothing changed, if the chunk would be too long.
     pub fn put(&mut self, cache: &mut Cache, range: Range<usize>, text: &[u8]) -> bool {
         if self.is_long() || text.len() > CHUNK_ROOM {
             return false;
@@ -307,8 +307,8 @@ impl Chunk {
         true
     }
 
-    /// Replaces bytes of items with others, for which the block has room. The number of items is
-    /// the caller's affair.
+    /// Replaces bytes of items with others, for which the block has room. The caller updates the
+    /// number of items.
     fn splice(&mut self, span: Range<usize>, (first, second): (&[u8], &[u8])) {
         let held = self.run().bytes.len();
         let inserted = first.len() + second.len();
@@ -317,8 +317,8 @@ impl Chunk {
         let head = self.head();
         let (start, end) = (usize::from(head.start), usize::from(head.end));
         let (before, behind) = (span.start, held - span.end);
-        // The shorter side moves, if it has where to; else both do, and the items end with the
-        // block.
+        // Moves the shorter side if there is room next to it; else moves both, and the items end
+        // with the block.
         let floor = self.floor();
         let start_if_end_stays = end.checked_sub(len).filter(|&start| start >= floor);
         let new_start = match start_if_end_stays {
@@ -346,8 +346,7 @@ impl Chunk {
         self.set_head(Head { start: new_start as u16, end: new_end as u16, layout });
     }
 
-    /// Cuts off the elements from `index` on into a chunk of their own. There are some on both
-    /// sides.
+    /// Cuts off the elements from `index` on into a chunk of their own. Neither side is empty.
     pub fn split(&mut self, cache: &mut Cache, index: usize) -> Self {
         let run = self.run();
         let at = run.offset(index);
@@ -360,7 +359,7 @@ impl Chunk {
         rest
     }
 
-    /// Appends the elements of the chunk behind it, if they fit; that one is to be released then.
+    /// Appends the elements of the next chunk, if they fit; the caller then releases that chunk.
     pub fn absorb(&mut self, cache: &mut Cache, behind: &Self) -> bool {
         if self.is_long() || behind.is_long() {
             return false;
@@ -378,7 +377,7 @@ impl Chunk {
         true
     }
 
-    /// Moves to a block without room to spare, if that saves a sixteenth.
+    /// Moves to a block of exactly the size needed, if that saves a sixteenth.
     pub fn fit(&mut self, cache: &mut Cache) {
         let len = self.run().bytes.len();
         if !self.is_long() && usable(self.floor() + len) + self.size() / 16 <= self.size() {
@@ -386,7 +385,7 @@ impl Chunk {
         }
     }
 
-    /// The same elements in a fresh block.
+    /// A copy in a fresh block.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
         if !self.is_long() {
             return Self::copy_of(cache, self.run(), self.count(), 0, End::Back);
@@ -403,7 +402,7 @@ impl Chunk {
         self.base().addr()
     }
 
-    /// Takes the chunk, leaving one without items or block, which need not be released.
+    /// Takes the chunk, leaving an empty one without a block, which need not be released.
     pub fn take(&mut self) -> Self {
         mem::take(self)
     }
@@ -413,12 +412,12 @@ impl Chunk {
         let size = self.footprint();
         if let Some(block) = NonNull::new(self.base()) {
             // SAFETY: the block came from this heap with this usable size, and its only owner is
-            // gone after this.
+            // dropped here.
             unsafe { cache.free(block, size) };
         }
     }
 
-    /// A chunk of a run, with room for `room` bytes of items at least, what is free of it on the
+    /// A chunk of a run, with room for at least `room` bytes of items; the free space is on the
     /// side of `end`.
     fn copy_of(cache: &mut Cache, run: Run<'_>, count: usize, room: usize, end: End) -> Self {
         let items = run.bytes;
@@ -439,7 +438,7 @@ impl Chunk {
         chunk
     }
 
-    /// Moves to a block with room for `room` bytes of items, what is free of it on the side of
+    /// Moves to a block with room for `room` bytes of items; the free space is on the side of
     /// `end`.
     fn move_to(&mut self, cache: &mut Cache, room: usize, end: End) {
         let moved = Self::copy_of(cache, self.run(), self.count(), room, end);
@@ -474,7 +473,7 @@ impl Chunk {
         (self.0 >> COUNT_BITS & ((1 << SIZE_BITS) - 1)) as usize * 8
     }
 
-    /// Where items may begin in an ordinary chunk's block.
+    /// Lowest offset of items in an ordinary chunk's block.
     #[inline]
     fn floor(&self) -> usize {
         HEADER + extra_len(self.run())
@@ -501,7 +500,7 @@ impl Chunk {
 }
 
 impl Head {
-    /// Without the hint if it is no longer within the items.
+    /// Without the hint if it lies outside of the items.
     #[inline]
     fn with_sound_hint(self) -> Self {
         let hint = self.layout.hint();
@@ -520,14 +519,14 @@ fn extra_len(run: Run<'_>) -> usize {
 /// From `to` on, as many bytes as both have may be written.
 #[inline]
 unsafe fn write_both(to: *mut u8, (first, second): (&[u8], &[u8])) {
-    // SAFETY: by the contract; what is written lies elsewhere.
+    // SAFETY: by the contract; the source lies outside of the target.
     unsafe {
         ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
         ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
     }
 }
 
-/// Room for a chunk that has to hold `len` bytes of items and goes on growing.
+/// Room for a chunk with `len` bytes of items that is expected to grow.
 fn grown(len: usize) -> usize {
     (len + len / 4 + 16).min(CHUNK_ROOM)
 }

@@ -1,13 +1,12 @@
-//! What `OBJECT ENCODING` answers of a list: a listpack until it is longer than
-//! `list-max-listpack-size` allows, a quicklist then, and a listpack again once it has shrunk to
-//! half of that.
+//! `OBJECT ENCODING` of a list: a listpack until it exceeds `list-max-listpack-size`, a quicklist
+//! then, and a listpack again once it has shrunk to half of that.
 
 use crate::structures::limits::TypeLimits;
 use crate::structures::list::large::List;
 use crate::structures::list::run::{Element, Run};
 use crate::structures::packed::Item;
 
-/// Bytes of a listpack that has no more than a limited number of items.
+/// Maximum bytes of a listpack that is limited by its number of items.
 const COUNTED_BYTES_MAX: usize = 8192;
 /// Bytes of an empty listpack.
 pub const LISTPACK_FRAME: usize = 7;
@@ -15,14 +14,14 @@ pub const LISTPACK_FRAME: usize = 7;
 /// The nodes of a quicklist of Redis.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Nodes {
-    /// How many.
+    /// Number of elements.
     pub count: usize,
     /// Bytes of their listpacks.
     pub bytes: usize,
 }
 
 impl Nodes {
-    /// The nodes of a list whose elements were pushed one after the other at the end.
+    /// The nodes of a list after a push of each element at its end.
     pub fn of<'a>(elements: impl Iterator<Item = Element<'a>>, limits: &TypeLimits) -> Self {
         let limit = Limit::of(limits);
         let (mut nodes, mut bytes, mut count) = (Nodes::default(), 0, 0);
@@ -49,7 +48,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// As `list-max-listpack-size` says: a number of items, or -1 to -5 for 4 to 64 KiB.
+    /// Limit from `list-max-listpack-size`: a number of items, or -1 to -5 for 4 to 64 KiB.
     #[inline]
     pub fn of(limits: &TypeLimits) -> Self {
         match limits.list_max_listpack_size() {
@@ -64,7 +63,7 @@ impl Limit {
         }
     }
 
-    /// What a quicklist has to shrink to.
+    /// The limit below which a quicklist is a listpack again.
     #[inline]
     pub fn half(self) -> Self {
         if self.is_count {
@@ -74,30 +73,30 @@ impl Limit {
         }
     }
 
-    /// Whether a listpack of this many bytes and items may be.
+    /// Whether a listpack of this many bytes and items is within the limit.
     #[inline]
     pub fn allows(self, bytes: usize, count: usize) -> bool {
         bytes <= self.bytes && count <= self.count
     }
 
-    /// Whether a listpack becomes too long with these elements on top, in Redis's estimate: their
-    /// framing is left out.
+    /// Whether a listpack becomes too long with these additional elements, in Redis's estimate,
+    /// which ignores their framing.
     #[inline]
     pub fn is_exceeded_by(self, bytes: usize, count: usize, elements: &[&[u8]]) -> bool {
         let more: usize = elements.iter().map(|element| element.len()).sum();
         !self.allows(bytes + more, count + elements.len())
     }
 
-    /// False if [`Limit::is_exceeded_by`] is, told without a look at the items of a run: in a
-    /// listpack, none of them is more than three times as long, a number that has a prefix here
-    /// 20 digits at most, and the prefix is part of each.
+    /// False if [`Limit::is_exceeded_by`] would be false, without reading the items of a run: in a
+    /// listpack, an item is at most three times as long, a number with a prefix here has at most 20
+    /// digits, and the prefix is part of each item.
     #[inline]
     pub fn may_be_exceeded(self, run: Run<'_>, count: usize, elements: &[&[u8]]) -> bool {
         let prefixes = if run.prefix.is_empty() { 0 } else { count * (run.prefix.len() + 24) };
         self.is_exceeded_by(LISTPACK_FRAME + 3 * run.bytes.len() + prefixes, count, elements)
     }
 
-    /// Whether this many items are too many for a listpack, whatever they are: each takes two
+    /// Whether there are too many items for a listpack, whatever they are: each takes at least two
     /// bytes.
     #[inline]
     fn is_exceeded_by_count(self, count: usize) -> bool {
@@ -106,7 +105,7 @@ impl Limit {
 }
 
 impl List {
-    /// Makes the list a quicklist if it becomes too long for a listpack with these elements on top.
+    /// Makes the list a quicklist if these additional elements make it too long for a listpack.
     #[inline]
     pub fn grow_encoding(&mut self, limit: Limit, elements: &[&[u8]]) {
         if !self.is_quicklist() {
@@ -134,7 +133,7 @@ pub fn listpack_entry_len(text: &[u8]) -> usize {
     item_len(&Item::from_text(text))
 }
 
-/// The same of one that lies in a list.
+/// Like `listpack_len`, for an element of a list.
 #[inline]
 pub fn listpack_len_of(element: &Element<'_>) -> usize {
     match element.item() {
@@ -183,7 +182,7 @@ fn string_len(len: usize) -> usize {
     len + back
 }
 
-/// Bytes of a listpack that holds these elements.
+/// Length of a listpack with these elements in bytes.
 pub fn listpack_len(run: Run<'_>) -> usize {
     LISTPACK_FRAME + run.elements(0).map(|element| listpack_len_of(&element)).sum::<usize>()
 }

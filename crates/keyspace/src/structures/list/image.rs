@@ -1,17 +1,17 @@
-//! A list that an image takes in portions, between which it changes.
+//! Snapshot of a list, taken in portions between which the list changes.
 //!
-//! The elements of the image that have yet to be handed out are, in their order:
+//! The snapshot's elements not yet taken are, in order:
 //!
 //! ```text
-//! due        elements that were ahead, and were popped from the front before their turn
-//! live       `left` elements of the list, from `next` on; of those replaced, what they were
-//! popped     elements that were popped from the back, the last popped first
+//! due        elements popped from the front before they were taken
+//! live       `left` elements of the list from `next` on; of replaced ones, their old values
+//! popped     elements popped from the back, the last popped first
 //! ```
 //!
-//! What is before `next` in the list was handed out or came in later; what is behind the live ones
-//! came in later. Pushes, pops and replacements keep it so by little work. What changes the middle
-//! otherwise takes a walk over the list anyway: it first *freezes* the elements, that is,
-//! the live ones go on in a copy of the list that does not change.
+//! Elements before `next` were taken or are new; those behind the live ones are new. Pushes, pops
+//! and replacements maintain this at little cost. Changes in the middle walk the list anyway:
+//! they first *freeze* the elements, that is, the live ones are then read from a copy of the list
+//! that does not change.
 
 use crate::structures::image::ImageId;
 use crate::structures::list::End;
@@ -20,54 +20,54 @@ use petrel_heap::Cache;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{ControlFlow, Range};
 
-/// Elements that are walked at once: some ten microseconds, and what they take to be copied.
+/// Elements per step: ten microseconds or so, plus the time to copy them.
 const AT_ONCE: usize = 256;
 
-/// Elements that are set aside one by one; more are frozen.
+/// Maximum number of elements set aside one by one; more are frozen.
 const ASIDE_MAX: usize = 4096;
 
-/// How far it is.
+/// Progress of the snapshot.
 #[derive(Debug)]
 pub(super) struct Taking {
     id: ImageId,
     due: VecDeque<Vec<u8>>,
     next: usize,
     left: usize,
-    /// Number of elements of the image that were before the live ones.
+    /// Number of snapshot elements before the live ones.
     passed: usize,
-    /// What live elements were that have been replaced, by their number in the image.
+    /// Old values of replaced live elements, by their number in the snapshot.
     replaced: HashMap<usize, Vec<u8>>,
     popped: Vec<Vec<u8>>,
-    /// What the live elements are part of, if it is no longer the list itself.
+    /// The frozen copy of the list with the live elements; none while they are in the list itself.
     frozen: Option<List>,
 }
 
 impl Taking {
-    /// Where the live elements are in the list they are part of.
+    /// Range of the live elements in their list.
     fn live(&self) -> Range<usize> {
         self.next..self.next + self.left
     }
 
-    /// This many of the live elements are no longer that, from the first on.
+    /// Removes the first `count` elements from the live ones.
     fn pass(&mut self, count: usize) {
         self.left -= count;
         self.passed += count;
     }
 
-    /// The live element at an index of the list is set aside: as it was when the image began.
+    /// Old value of the live element at an index of the list.
     fn aside(&mut self, index: usize, now: Vec<u8>) -> Vec<u8> {
         self.replaced.remove(&(self.passed + index - self.next)).unwrap_or(now)
     }
 }
 
-/// What is to be called before each change, while an image is being taken. Once the live elements
-/// are frozen it does nothing.
+/// Called before each change while a snapshot is being taken. Does nothing once the live elements
+/// are frozen.
 impl List {
     fn taking_of_self(&mut self) -> Option<&mut Taking> {
         self.taking.as_deref_mut().filter(|taking| taking.frozen.is_none())
     }
 
-    /// Begins an image of the elements that there are.
+    /// Begins a snapshot of the present elements.
     pub fn begin_image(&mut self, id: ImageId) {
         self.taking = Some(Box::new(Taking {
             id,
@@ -81,7 +81,7 @@ impl List {
         }));
     }
 
-    /// The image that is being taken, if one is.
+    /// The running snapshot, if any.
     pub fn image_id(&self) -> Option<ImageId> {
         self.taking.as_ref().map(|taking| taking.id)
     }
@@ -136,8 +136,8 @@ impl List {
         self.set_aside(range);
     }
 
-    /// Sets aside what a range that is removed has of the live elements, which are the first or the
-    /// last of them.
+    /// Sets aside the live elements of a range to be removed; they are the first or the last live
+    /// ones.
     fn set_aside(&mut self, range: Range<usize>) {
         let Some(mut taking) = self.taking.take_if(|taking| taking.frozen.is_none()) else {
             return;
@@ -157,12 +157,12 @@ impl List {
                 taking.popped.extend(texts.into_iter().rev());
             }
         }
-        // What is removed before the live elements lets them move up.
+        // A removal before the live elements shifts them to the front.
         taking.next -= range.end.min(live.start).saturating_sub(range.start);
         self.taking = Some(taking);
     }
 
-    /// Lets the live elements go on in a copy of the list.
+    /// Freezes the live elements in a copy of the list.
     #[cold]
     pub(super) fn freeze(&mut self, cache: &mut Cache) {
         let is_live = self.taking_of_self().is_some_and(|taking| !taking.live().is_empty());
@@ -175,10 +175,10 @@ impl List {
     }
 }
 
-/// Handing out.
+/// Taking the snapshot.
 impl List {
-    /// Gives `take` the next elements of the image until it has enough; false at the end, after
-    /// which nothing is being taken any more.
+    /// Passes the next elements of the snapshot to `take` until it has enough; false at the end,
+    /// which ends the snapshot.
     pub fn continue_image(
         &mut self,
         cache: &mut Cache,

@@ -11,36 +11,36 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// A list that has at least this many chunks gets whole ones at its ends, which need not move to
+/// A list of at least this many chunks gets full-sized chunks at its ends, which need not move to
 /// grow.
 const WHOLE_CHUNKS_FROM: usize = 8;
-/// Neighbouring chunks are merged when both together are filled to this much, bytes.
+/// Adjacent chunks are merged if their total size is at most this, in bytes.
 const MERGE_BELOW: usize = CHUNK_ROOM / 2;
 
-/// Chunks looked at by one step of a relocation.
+/// Chunks checked by one step of a relocation.
 const CHUNKS_PER_MOVE: usize = 64;
 
 /// A list of any length, in chunks of packed items.
 ///
-/// To be given up with [`List::release`]: blocks are freed into a cache.
+/// Released with [`List::release`]: blocks are freed into a cache.
 #[derive(Debug, Default)]
 pub struct List {
     chunks: VecDeque<Chunk>,
     len: usize,
     /// Bytes of all chunks' blocks.
     blocks: usize,
-    /// The length of the listpack that Redis would hold the items in, while it is wanted.
+    /// Length of the listpack in which Redis would hold the items, while it is tracked.
     listpack: Option<usize>,
     /// Whether `OBJECT ENCODING` answers `quicklist`.
     is_quicklist: bool,
-    /// Of a long list, once they are wanted. They take a byte for each 8 chunks, which are not
-    /// counted: a read makes them.
+    /// Built for a long list on first use. They take a byte per 8 chunks, which are not accounted
+    /// because a read builds them.
     landmarks: OnceLock<Box<Landmarks>>,
-    /// There only while an image takes the elements in portions.
+    /// Present only while a snapshot takes the elements in portions.
     pub(super) taking: Option<Box<Taking>>,
 }
 
-/// A place in a list: the chunk's number and the item's in it.
+/// A position in a list: the chunk's number and the item's in it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct ListPosition {
     chunk: usize,
@@ -78,7 +78,7 @@ impl List {
         self.is_quicklist
     }
 
-    /// Says what `OBJECT ENCODING` answers.
+    /// Sets the answer of `OBJECT ENCODING`.
     #[inline]
     pub fn set_quicklist(&mut self, is_quicklist: bool) {
         self.is_quicklist = is_quicklist;
@@ -89,7 +89,7 @@ impl List {
         if self.is_quicklist { "quicklist" } else { "listpack" }
     }
 
-    /// Bytes behind the list's own fields: of blocks as the heap rounds them, and of the ring.
+    /// Bytes outside the list's own fields: of blocks as the heap rounds them, and of the ring.
     #[inline]
     pub fn footprint(&self) -> usize {
         self.blocks + self.chunks.capacity() * size_of::<Chunk>()
@@ -164,7 +164,7 @@ impl List {
         }
     }
 
-    /// Shows the item at an end to `take` and removes it.
+    /// Passes the item at an end to `take` and removes it.
     #[inline]
     pub fn pop<T>(
         &mut self,
@@ -213,7 +213,7 @@ impl List {
         self.iter_from(index).next()
     }
 
-    /// Walks forwards from `index` on.
+    /// Iterates forwards from `index`.
     pub fn iter_from(&self, index: usize) -> Iter<'_> {
         if index >= self.len {
             return Iter { list: self, next_chunk: self.chunks.len(), elements: Elements::NONE };
@@ -223,7 +223,7 @@ impl List {
         Iter { list: self, next_chunk: place.chunk + 1, elements }
     }
 
-    /// Walks backwards from `index` on; the first item is the last one.
+    /// Iterates backwards from `index`.
     pub fn iter_back_from(&self, index: usize) -> BackIter<'_> {
         let mut walk = BackIter { list: self, chunks: 0, run: Run::EMPTY, offsets: Vec::new() };
         if let Some(last) = self.len.checked_sub(1) {
@@ -315,7 +315,7 @@ impl List {
         pushed
     }
 
-    /// Parts a chunk in two before an item that is not its first.
+    /// Splits a chunk before an item that is not its first.
     fn split(&mut self, cache: &mut Cache, place: ListPosition) {
         let chunk = &mut self.chunks[place.chunk];
         self.blocks -= chunk.footprint();
@@ -326,7 +326,7 @@ impl List {
     }
 
     /// Removes the items of `range`, which exist. Whole chunks are not freed but returned as a
-    /// list, so that the caller can do it where nobody waits.
+    /// list, so that the caller can free them outside of the locks.
     pub fn remove_range(&mut self, cache: &mut Cache, range: Range<usize>) -> List {
         let mut removed = List::default();
         if range.is_empty() {
@@ -370,8 +370,8 @@ impl List {
         removed
     }
 
-    /// Removes items of one chunk, the chunk too if they are all; the list's length is the caller's
-    /// affair.
+    /// Removes items of one chunk, and the chunk if it is emptied; the caller updates the list's
+    /// length.
     fn detach(&mut self, cache: &mut Cache, number: usize, items: Range<usize>) {
         self.landmarks.take();
         if items.len() < self.chunks[number].count() {
@@ -383,9 +383,8 @@ impl List {
         }
     }
 
-    /// Removes the items that equal a given one, at most `limit` of them, from the first on or from
-    /// the last on; returns how many. `removed` learns the index that each has at the moment it
-    /// goes.
+    /// Removes at most `limit` items equal to a given one, beginning at an end; returns the number
+    /// removed. `removed` gets the index of each at the time of its removal.
     pub fn remove_equal(
         &mut self,
         cache: &mut Cache,
@@ -399,8 +398,8 @@ impl List {
         }
         let (chunks, entry) = (self.chunks.len(), listpack_entry_len(text));
         let (mut count, mut matches) = (0, Vec::new());
-        // Items before the chunk in hand, and the chunks from the first that lost an item to the
-        // last.
+        // `before`: items before the present chunk. `touched`: chunks from the first to the last
+        // that lost an item.
         let mut before = if from == End::Front { 0 } else { self.len };
         let mut touched = chunks..0;
         for step in 0..chunks {
@@ -424,7 +423,8 @@ impl List {
             if !matches.is_empty() {
                 touched = touched.start.min(number)..touched.end.max(number + 1);
                 match from {
-                    // Those that went before it no longer count.
+                    // The removals are reported one after the other: each shifts the following
+                    // indexes.
                     End::Front => {
                         (matches.iter().enumerate())
                             .for_each(|(gone, at)| removed(before + at - gone));
@@ -443,8 +443,8 @@ impl List {
         count
     }
 
-    /// Removes the items with these numbers, in ascending order, from a chunk. One left empty stays
-    /// until [`List::tidy`].
+    /// Removes the items with these numbers, in ascending order, from a chunk. An emptied chunk
+    /// stays until [`List::tidy`].
     fn forget(&mut self, cache: &mut Cache, number: usize, items: &[usize]) {
         self.landmarks.take();
         let chunk = &mut self.chunks[number];
@@ -458,8 +458,8 @@ impl List {
         }
     }
 
-    /// Takes emptied chunks out of the ring, merges those that are nearly empty and shrinks those
-    /// half-empty, all in one pass over `range`, which may reach beyond the ring.
+    /// Removes empty chunks from the ring, merges nearly empty ones and shrinks half-empty ones, in
+    /// one pass over `range`, which may reach beyond the ring.
     fn tidy(&mut self, cache: &mut Cache, range: Range<usize>) {
         let end = range.end.min(self.chunks.len());
         let mut kept = range.start;
@@ -493,8 +493,8 @@ impl List {
         }
     }
 
-    /// Calls `found` with the index of every element that equals a given one, of the first or last
-    /// `most`, from an end on, until it says that it is enough.
+    /// Calls `found` with the index of every element equal to a given one, among the first or last
+    /// `most`, from an end on, until it returns false.
     pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
         let mut matches = Vec::new();
         let mut passed = 0;
@@ -523,8 +523,8 @@ impl List {
         }
     }
 
-    /// The length in bytes of the listpack that Redis would hold the items in; counted once when it
-    /// is wanted, and kept up to date from then on.
+    /// The length in bytes of the listpack in which Redis would hold the items; counted on first
+    /// use, and kept up to date from then on.
     pub fn listpack(&mut self) -> usize {
         if let Some(listpack) = self.listpack {
             return listpack;
@@ -535,7 +535,7 @@ impl List {
         listpack
     }
 
-    /// Leaves off counting what [`List::listpack`] returns.
+    /// Stops counting for [`List::listpack`].
     pub fn forget_listpack(&mut self) {
         self.listpack = None;
     }
@@ -549,7 +549,7 @@ impl List {
         (run.bytes.len() <= most).then_some(run)
     }
 
-    /// The same list in blocks of its own.
+    /// A copy in blocks of its own.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
         let chunks: VecDeque<Chunk> =
             self.chunks.iter().map(|chunk| chunk.duplicate(cache)).collect();
@@ -589,7 +589,7 @@ impl List {
         self.chunks.len()
     }
 
-    /// Where the item at `index`, which exists, is.
+    /// Position of the item at `index`, which exists.
     fn place(&self, index: usize) -> ListPosition {
         let is_near = index.min(self.len - index) < NEAR;
         if is_near || self.chunks.len() < CHUNKS_MIN {
@@ -609,7 +609,7 @@ impl List {
         unreachable!("a landmark says how many items precede a chunk, and the item exists")
     }
 
-    /// The same, counted from the nearer end.
+    /// Like `place`, counting from the nearer end.
     fn place_from_end(&self, index: usize) -> ListPosition {
         let (front, back) = self.chunks.as_slices();
         if index <= self.len / 2 {
@@ -622,7 +622,7 @@ impl List {
             };
             return ListPosition { chunk, item };
         }
-        // The item is the first of so many at the end.
+        // Finds the item as the first of the last `behind` ones.
         let behind = self.len - index;
         let (chunk, item) = match backwards(back, behind) {
             Ok((chunk, item)) => (front.len() + chunk, item),
@@ -631,7 +631,7 @@ impl List {
         ListPosition { chunk, item }
     }
 
-    /// Gives back room of the ring that is long in excess.
+    /// Shrinks the ring if much of it is unused.
     fn shrink_ring(&mut self) {
         let capacity = self.chunks.capacity();
         if capacity > 16 && capacity > self.chunks.len() * 4 {
@@ -647,7 +647,7 @@ impl List {
         self.blocks
     }
 
-    /// That the chunks are what the list says of them.
+    /// Asserts that the counters match the chunks.
     pub fn check(&self) {
         assert_eq!(self.len, self.chunks.iter().map(Chunk::count).sum::<usize>());
         assert_eq!(self.blocks, self.chunks.iter().map(Chunk::footprint).sum::<usize>());
@@ -668,10 +668,10 @@ impl Drop for List {
     }
 }
 
-/// How many chunks' counts are summed at a time.
+/// Number of chunk counts summed at a time.
 const STEP: usize = 32;
 
-/// The chunk of the item that `index` others precede, and the item's number in it; else the rest of
+/// The chunk of the item preceded by `index` others, and the item's number in it; else the rest of
 /// `index`.
 fn forwards(chunks: &[Chunk], mut index: usize) -> Result<(usize, usize), usize> {
     for (step, group) in chunks.chunks(STEP).enumerate() {
@@ -690,8 +690,8 @@ fn forwards(chunks: &[Chunk], mut index: usize) -> Result<(usize, usize), usize>
     Err(index)
 }
 
-/// The chunk of the first of the last `behind` items, and the item's number in it; else how many
-/// are left.
+/// The chunk of the first of the last `behind` items, and the item's number in it; else the number
+/// of items left.
 fn backwards(chunks: &[Chunk], mut behind: usize) -> Result<(usize, usize), usize> {
     let mut end = chunks.len();
     for group in chunks.rchunks(STEP) {
@@ -741,13 +741,12 @@ pub struct BackIter<'a> {
     /// Chunks before the one that is walked through.
     chunks: usize,
     run: Run<'a>,
-    /// Where the items begin that are still to come.
+    /// Offsets of the remaining items.
     offsets: Vec<u32>,
 }
 
 impl BackIter<'_> {
-    /// Enters the chunk behind the first `self.chunks`, of which the first `count` items are to
-    /// come.
+    /// Enters the chunk behind the first `self.chunks`, with its first `count` items remaining.
     fn enter(&mut self, count: usize) {
         self.run = self.list.chunks[self.chunks].run();
         self.offsets = self.run.offsets(count);

@@ -1,4 +1,4 @@
-//! Reading lists.
+//! Reads lists of either form.
 
 use crate::structures::form::{Type, WrongType};
 use crate::structures::large::Large;
@@ -10,7 +10,7 @@ use crate::structures::list::run::{Element, Elements, Run};
 use crate::structures::list::small::Small;
 use crate::structures::view::View;
 
-/// A list where it lies, for as long as nothing is changed.
+/// A borrowed list, valid until a change.
 #[derive(Clone, Copy)]
 pub struct ListRef<'a>(ListSource<'a>);
 
@@ -54,7 +54,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Whether there are none; a key never holds such a list.
+    /// Whether the list is empty; a key never holds such a list.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -70,12 +70,12 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// The nodes that a quicklist of Redis would have; found out by a walk over all elements.
+    /// The nodes of the equivalent quicklist in Redis, computed by a walk over all elements.
     pub fn quicklist_nodes(&self, limits: &TypeLimits) -> Nodes {
         Nodes::of(self.iter_from(0), limits)
     }
 
-    /// Walks forwards from `index` on.
+    /// Iterates forwards from `index`.
     pub fn iter_from(&self, index: usize) -> Iter<'a> {
         match self.0 {
             ListSource::Small(list) => Iter::Small(list.run().elements(index)),
@@ -83,8 +83,8 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Calls `found` with the index of every element that equals a given one, of the first or last
-    /// `most`, from an end on, until it says that it is enough.
+    /// Calls `found` with the index of every element equal to a given one, among the first or last
+    /// `most`, from an end on, until it returns false.
     pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
         let list = match self.0 {
             ListSource::Small(list) => list,
@@ -108,7 +108,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Walks backwards from `index` on, or from the last element if there is none at `index`.
+    /// Iterates backwards from `index`, or from the last element if `index` is beyond it.
     pub fn iter_back_from(&self, index: usize) -> BackIter<'a> {
         match self.0 {
             ListSource::Small(list) => {
@@ -123,9 +123,9 @@ impl<'a> ListRef<'a> {
 /// The elements of a list, forwards.
 #[derive(Clone, Debug)]
 pub enum Iter<'a> {
-    /// Of a small list.
+    /// Elements of a small list.
     Small(Elements<'a>),
-    /// Of a large one.
+    /// Elements of a large list.
     Large(large::Iter<'a>),
 }
 
@@ -144,14 +144,14 @@ impl<'a> Iterator for Iter<'a> {
 /// The elements of a list, backwards.
 #[derive(Clone, Debug)]
 pub enum BackIter<'a> {
-    /// Of a small list.
+    /// Elements of a small list.
     Small {
         /// The elements.
         run: Run<'a>,
-        /// Where those begin that are still to come.
+        /// Offsets of the remaining elements.
         offsets: Vec<u32>,
     },
-    /// Of a large one.
+    /// Elements of a large list.
     Large(large::BackIter<'a>),
 }
 

@@ -1,24 +1,24 @@
-//! A run of elements one behind the other: a small list, or the elements of a chunk.
+//! A run of consecutive elements: a small list, or the elements of a chunk.
 //!
-//! Elements are packed as [`crate::packed`] draws it, less what the run says for all of them:
+//! Elements are packed as drawn in [`crate::packed`], less two common parts:
 //!
-//! * The bytes with which all of them begin, as `job:` or `{"id":`, are its *prefix*. What follows
-//!   is an item of its own, so `job:1234` is a small integer.
-//! * Where all items then begin with the same packed byte, and so have one length, that byte is
-//!   said once: the run is *uniform*, and every item's place is known. Integers of several lengths
-//!   may all be held as long as the longest.
+//! * The bytes with which all of them begin, such as `job:` or `{"id":`, are its *prefix*. The
+//!   rest is an item of its own, so `job:1234` is a small integer.
+//! * If all items then begin with the same packed byte, and so have one length, that byte is
+//!   stored once: the run is *uniform*, and the offset of every item is known. Integers of several
+//!   lengths may all be stored in the size of the longest.
 //!
-//! A run takes elements as long as they fit what it says; for one that does not it is packed anew
-//! ([`Packing`]). That happens a few times at most: each time it says less.
+//! A run accepts elements that fit its common parts; for any other element it is repacked
+//! ([`Packing`]). That happens a few times at most, because each time there is less in common.
 
 use crate::structures::packed::{
     Item, Items, Parts, fixed_len, last_item, packed_len, unpack, unpack_behind,
 };
 use std::ops::Range;
 
-/// How the items of a run are held, in 16 bits: whether it is uniform, whether it has a prefix, and
-/// the byte that uniform items have in common, or where an item of a mixed run begins that is a
-/// little before the last: from there the last one is found in a few steps.
+/// Layout of the items of a run, in 16 bits: whether it is uniform, whether it has a prefix, and
+/// the common byte of uniform items, or the offset of an item shortly before the last in a mixed
+/// run, from which the last one is found in a few steps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub struct Layout(u16);
@@ -29,33 +29,33 @@ const HINT_MAX: u16 = PREFIXED - 1;
 
 /// Longest prefix.
 const PREFIX_MAX: usize = u8::MAX as usize;
-/// Shorter ones are not worth it.
+/// Shorter prefixes do not pay.
 const PREFIX_MIN: usize = 3;
 
 impl Layout {
-    /// Items that have nothing in common.
+    /// Layout of items with nothing in common.
     pub const MIXED: Layout = Layout(0);
 
-    /// The layout of a run of this item alone.
+    /// Layout of a run with only this item.
     #[inline]
     pub fn of(item: &Parts<'_>) -> Self {
         let first = item.head()[0];
         if fixed_len(first) > 1 { Layout(UNIFORM | u16::from(first)) } else { Layout::MIXED }
     }
 
-    /// From the bits that a run keeps.
+    /// Layout from its stored bits.
     #[inline]
     pub fn from_bits(bits: u16) -> Self {
         Layout(bits)
     }
 
-    /// The bits to be kept.
+    /// The bits to be stored.
     #[inline]
     pub fn bits(self) -> u16 {
         self.0
     }
 
-    /// The byte with which all items begin.
+    /// The common first byte of all items.
     #[inline]
     fn common(self) -> Option<u8> {
         (self.0 & UNIFORM != 0).then_some(self.0 as u8)
@@ -67,13 +67,13 @@ impl Layout {
         self.0 & PREFIXED != 0
     }
 
-    /// Where some item of a mixed run begins.
+    /// Offset of some item of a mixed run.
     #[inline]
     pub fn hint(self) -> usize {
         if self.0 & UNIFORM != 0 { 0 } else { usize::from(self.0 & HINT_MAX) }
     }
 
-    /// The same with another hint, if the run is mixed.
+    /// This layout with another hint, if the run is mixed.
     #[inline]
     pub fn with_hint(self, hint: usize) -> Self {
         if self.0 & UNIFORM != 0 {
@@ -82,7 +82,7 @@ impl Layout {
         Layout(self.0 & PREFIXED | hint as u16 & HINT_MAX)
     }
 
-    /// The form in which an item is held; none if the run has to be packed anew for it.
+    /// Stored form of an item; none if the run must be repacked for it.
     #[inline]
     fn form<'t>(self, item: Item<'t>) -> Option<Parts<'t>> {
         match self.common() {
@@ -91,27 +91,27 @@ impl Layout {
         }
     }
 
-    /// What of an item is held.
+    /// Stored parts of an item.
     #[inline]
     pub fn held<'p>(self, item: &'p Parts<'_>) -> (&'p [u8], &'p [u8]) {
         let head = item.head();
         (if self.common().is_some() { &head[1..] } else { head }, item.tail)
     }
 
-    /// How many bytes those are.
+    /// Number of stored bytes of an item.
     #[inline]
     pub fn held_len(self, item: &Parts<'_>) -> usize {
         item.packed_len() - usize::from(self.common().is_some())
     }
 
-    /// Bytes of every item of a uniform run.
+    /// Length of each item of a uniform run.
     #[inline]
     fn stride(self) -> Option<usize> {
         self.common().map(|common| fixed_len(common) - 1)
     }
 }
 
-/// An element of a list, where it lies.
+/// A borrowed element of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
     prefix: &'a [u8],
@@ -136,7 +136,7 @@ impl<'a> Element<'a> {
         self.len() == 0
     }
 
-    /// The element as a packed item, if it lies in one piece.
+    /// The element as a packed item, if it is contiguous.
     #[inline]
     pub fn item(&self) -> Option<Item<'a>> {
         self.prefix.is_empty().then_some(self.item)
@@ -159,12 +159,12 @@ impl<'a> Element<'a> {
     }
 }
 
-/// A run where it lies.
+/// A borrowed run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// With what every element begins.
+    /// Common prefix of the elements.
     pub prefix: &'a [u8],
-    /// How the items are held. The hint is relative to `bytes`.
+    /// Layout of the items. The hint is relative to `bytes`.
     pub layout: Layout,
     /// The items.
     pub bytes: &'a [u8],
@@ -174,8 +174,8 @@ impl<'a> Run<'a> {
     /// No elements.
     pub const EMPTY: Run<'static> = Run { prefix: &[], layout: Layout::MIXED, bytes: &[] };
 
-    /// The item that the run, of `count` elements, would hold for another one; none if it has to be
-    /// packed anew.
+    /// The item that would be stored for another element in the run of `count` elements; none if it
+    /// must be repacked.
     #[inline]
     pub fn admit<'t>(self, count: usize, text: &'t [u8]) -> Option<Parts<'t>> {
         let suffix = text.strip_prefix(self.prefix)?;
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
         first.starts_with(&text[..text.len().min(PREFIX_MIN)]) && text.len() >= PREFIX_MIN
     }
 
-    /// Where item `index` begins, or the end.
+    /// Offset of item `index`, or of the end.
     #[inline]
     pub fn offset(self, index: usize) -> usize {
         match self.layout.stride() {
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Which bytes the items of a range are.
+    /// Byte range of a range of items.
     #[inline]
     pub fn span(self, items: Range<usize>) -> Range<usize> {
         let from = self.offset(items.start);
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
         Run { bytes: &self.bytes[span], layout: self.layout.with_hint(0), ..self }
     }
 
-    /// The element whose item begins at an offset.
+    /// The element of the item at an offset.
     #[inline]
     pub fn at(self, offset: usize) -> Element<'a> {
         let bytes = &self.bytes[offset..];
@@ -234,8 +234,7 @@ impl<'a> Run<'a> {
         Element { prefix: self.prefix, item }
     }
 
-    /// Where the last item begins, and the layout with a hint at one a little before it. There is
-    /// an item.
+    /// Offset of the last item, and the layout with a hint shortly before it. The run is not empty.
     #[inline]
     pub fn last(self) -> (usize, Layout) {
         match self.layout.stride() {
@@ -247,14 +246,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Walks the elements from `index` on.
+    /// Iterates over the elements from `index`.
     #[inline]
     pub fn elements(self, index: usize) -> Elements<'a> {
         let rest = &self.bytes[self.offset(index)..];
         Elements { prefix: self.prefix, common: self.layout.common(), rest }
     }
 
-    /// Where each of the first `count` items begins.
+    /// Offsets of the first `count` items.
     pub fn offsets(self, count: usize) -> Vec<u32> {
         let mut at = 0;
         let mut offsets = Vec::with_capacity(count.min(self.bytes.len()));
@@ -266,8 +265,7 @@ impl<'a> Run<'a> {
         offsets
     }
 
-    /// Calls `found` with the number of every element that equals a given one, until it says that
-    /// it is enough.
+    /// Calls `found` with the number of every element equal to a given one, until it returns false.
     pub fn find(self, text: &[u8], mut found: impl FnMut(usize) -> bool) {
         let Some(suffix) = text.strip_prefix(self.prefix) else { return };
         let Some(item) = self.layout.form(Item::from_text(suffix)) else { return };
@@ -276,7 +274,7 @@ impl<'a> Run<'a> {
         let (mut at, mut number) = (0, 0);
         while at < self.bytes.len() {
             let here = &self.bytes[at..];
-            // A packed item tells its length first, so no other begins with it.
+            // A packed item begins with its length, so no other item begins with it.
             if here.starts_with(head) && here[head.len()..].starts_with(tail) && !found(number) {
                 return;
             }
@@ -295,7 +293,7 @@ pub struct Elements<'a> {
 }
 
 impl Elements<'_> {
-    /// None.
+    /// An empty iterator.
     pub const NONE: Elements<'static> = Elements { prefix: &[], common: None, rest: &[] };
 }
 
@@ -316,7 +314,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Elements that are put together to be packed as a run.
+/// Elements packed together as a run.
 #[derive(Debug, Default)]
 pub struct Texts {
     bytes: Vec<u8>,
@@ -348,18 +346,18 @@ impl Texts {
 /// Elements packed as a run.
 #[derive(Debug)]
 pub struct Packing {
-    /// With what every element begins.
+    /// Common prefix of the elements.
     pub prefix: Vec<u8>,
-    /// How the items are held.
+    /// Layout of the items.
     pub layout: Layout,
     /// The items.
     pub bytes: Vec<u8>,
-    /// How many there are.
+    /// Number of items.
     pub count: usize,
 }
 
 impl Packing {
-    /// Packs elements with all that they have in common left out.
+    /// Packs elements without their common parts.
     pub fn of<'t>(elements: impl Iterator<Item = &'t [u8]> + Clone) -> Self {
         let prefix = common_prefix(elements.clone());
         let mut packer = Packer::with_room(elements.size_hint().0 * 8);
@@ -367,8 +365,8 @@ impl Packing {
         packer.finish(prefix)
     }
 
-    /// Packs the elements of a run anew with others before and behind them, of which there are
-    /// some. What all begin with is looked for only in the others: the elements begin with the
+    /// Packs the elements of a run together with others before and behind them, of which there is
+    /// at least one. Only the others are checked for the common prefix: the elements begin with the
     /// run's prefix.
     pub fn around<'t>(
         run: Run<'_>,
@@ -395,13 +393,13 @@ impl Packing {
     }
 }
 
-/// Packs items one behind the other, and sees whether they are uniform.
+/// Packs consecutive items, and checks whether they are uniform.
 struct Packer {
     bytes: Vec<u8>,
     count: usize,
-    /// With what all items begin so far.
+    /// Common first byte of all items so far.
     common: Option<u8>,
-    /// If all are integers so far, the first byte of the form that holds each of them.
+    /// If all are integers so far, the first byte of the widest form, which can hold each of them.
     widest: Option<u8>,
 }
 
@@ -418,7 +416,7 @@ impl Packer {
         self.bytes.extend_from_slice(parts.tail);
     }
 
-    /// Counts an item that begins with this byte; `wide` is its [`Item::wide_int`].
+    /// Counts an item with this first byte; `wide` is its [`Item::wide_int`].
     #[inline]
     fn note(&mut self, first: u8, wide: Option<u8>) {
         if self.count == 0 {
@@ -430,7 +428,7 @@ impl Packer {
         self.count += 1;
     }
 
-    /// Adds the item of a text that begins with `regained`, and goes on with what an item holds.
+    /// Adds an item that stands for `regained` followed by the text of `item`.
     #[inline]
     fn add_behind(&mut self, regained: &[u8], item: &Item<'_>) {
         let mut digits = itoa::Buffer::new();
@@ -477,13 +475,13 @@ impl Packer {
     }
 }
 
-/// With what both begin.
+/// Common prefix of both.
 fn shared<'t>(prefix: &'t [u8], text: &[u8]) -> &'t [u8] {
     let len = prefix.iter().zip(text).take_while(|(a, b)| a == b).count();
     &prefix[..len]
 }
 
-/// What two or more elements all begin with, if it is worth saying once.
+/// Common prefix of two or more elements, if storing it once saves space.
 fn common_prefix<'t>(mut elements: impl Iterator<Item = &'t [u8]>) -> &'t [u8] {
     let (Some(first), Some(second)) = (elements.next(), elements.next()) else { return &[] };
     let mut prefix = shared(&first[..first.len().min(PREFIX_MAX)], second);
@@ -577,7 +575,8 @@ mod tests {
             assert_eq!(read, expected, "{held:?}");
             assert_eq!(anew.prefix, prefix.as_bytes(), "{held:?}");
             assert_eq!(anew.count, expected.len());
-            // As if all had been packed together, but for a prefix that they have by chance.
+            // The result is as if all had been packed together, except for a prefix common by
+            // chance.
             let together = Packing::of(expected.iter().map(Vec::as_slice));
             if together.prefix == anew.prefix {
                 assert_eq!((anew.layout, &anew.bytes), (together.layout, &together.bytes));

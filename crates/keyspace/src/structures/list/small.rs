@@ -1,4 +1,4 @@
-//! A small list, as it lies in its key's entry.
+//! A small list, as stored in its key's entry.
 //!
 //! ```text
 //!  0       2        4
@@ -7,7 +7,7 @@
 //! +-------+--------+-----------------------+------------------+
 //! ```
 //!
-//! Elements are held as `run.rs` says; the prefix is there if the layout says so.
+//! Elements are stored as described in `run.rs`; the prefix is present if the layout says so.
 
 use crate::structures::list::End;
 use crate::structures::list::run::{Layout, Packing, Run};
@@ -20,7 +20,7 @@ pub const HEADER: usize = 4;
 pub struct Small<'a>(&'a [u8]);
 
 impl<'a> Small<'a> {
-    /// The list that lies in these bytes.
+    /// The list in these bytes.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Small(bytes)
@@ -44,7 +44,7 @@ impl<'a> Small<'a> {
         Run { prefix, layout, bytes }
     }
 
-    /// Where the items begin.
+    /// Offset of the items.
     #[inline]
     pub fn items_at(self) -> usize {
         self.0.len() - self.run().bytes.len()
@@ -56,8 +56,8 @@ impl<'a> Small<'a> {
         self.0.len()
     }
 
-    /// Where `held` bytes of `more` items go that are pushed at an end, and what the list begins
-    /// with then. `run` is [`Small::run`].
+    /// Offset at which `held` bytes of `more` items pushed at an end are inserted, and the list's
+    /// new header. `run` is [`Small::run`].
     #[inline]
     pub fn grown(self, run: Run<'_>, end: End, more: usize, held: usize) -> (usize, [u8; HEADER]) {
         let items_at = self.0.len() - run.bytes.len();
@@ -93,7 +93,7 @@ pub fn write(out: &mut Vec<u8>, len: usize, run: Run<'_>) {
     out.extend_from_slice(run.bytes);
 }
 
-/// How many bytes a small list of these elements has.
+/// Number of bytes of a small list of these elements.
 pub fn len_of(packing: &Packing) -> usize {
     let prefix = if packing.layout.is_prefixed() { 1 + packing.prefix.len() } else { 0 };
     HEADER + prefix + packing.bytes.len()

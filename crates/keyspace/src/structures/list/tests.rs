@@ -20,7 +20,7 @@ enum Op {
     Pop(End, usize),
     Set(usize, Text),
     Insert(usize, Text),
-    /// The same place again and again.
+    /// Inserts at the same index repeatedly.
     InsertMany(usize, Text, usize),
     RemoveRange(usize, usize),
     RemoveEqual(usize, End, usize),

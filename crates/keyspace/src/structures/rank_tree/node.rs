@@ -6,18 +6,18 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-/// Items of a leaf at most.
+/// Maximum number of items of a leaf.
 pub const LEAF_MAX: usize = 64;
-/// Children of an inner node at most.
+/// Maximum number of children of an inner node.
 pub const INNER_MAX: usize = 32;
 
-/// What a tree holds: eight bytes that lead to a score, and to whatever else decides the order.
+/// Item of a tree: eight bytes that refer to a score, and to anything else that decides the order.
 pub trait Scored: Copy {
     /// The score; never NaN, and unchanged while the item is in a tree.
     fn score(self) -> f64;
 }
 
-/// A short array of items that are dropped by nobody.
+/// A short array that does not drop its items.
 pub struct Slots<S, const MAX: usize> {
     len: u32,
     slots: [MaybeUninit<S>; MAX],
@@ -28,7 +28,7 @@ pub type Leaf<T> = Slots<T, LEAF_MAX>;
 /// The children of an inner node, in order.
 pub type Inner<T> = Slots<Child<T>, INNER_MAX>;
 
-/// What an inner node knows of a child without reading it.
+/// Summary of a child in an inner node, readable without the child.
 pub struct Child<T> {
     /// Score of the first item.
     pub score: f64,
@@ -39,7 +39,7 @@ pub struct Child<T> {
     pub node: Node<T>,
 }
 
-/// The only pointer to a node: the low bit of the address tells a leaf from an inner node.
+/// The only pointer to a node: the low bit of the address distinguishes a leaf from an inner node.
 /// With the bit set the [`Block`] points at the second byte of the node, and is only used without
 /// it. Forgetting it leaks.
 pub struct Node<T> {
@@ -47,13 +47,13 @@ pub struct Node<T> {
     _owns: PhantomData<Leaf<T>>,
 }
 
-/// A node, to be read.
+/// A borrowed node.
 pub enum NodeRef<'a, T> {
     Leaf(&'a Leaf<T>),
     Inner(&'a Inner<T>),
 }
 
-/// A node, to be changed.
+/// A mutably borrowed node.
 pub enum NodeMut<'a, T> {
     Leaf(&'a mut Leaf<T>),
     Inner(&'a mut Inner<T>),
@@ -75,7 +75,7 @@ impl<T> Node<T> {
     #[inline]
     pub fn kind(&self) -> NodeRef<'_, T> {
         let block = self.block();
-        // SAFETY: the tag tells what `leaf` or `inner` made there; the block lives until `free`
+        // SAFETY: the tag tells whether `leaf` or `inner` created it; the block lives until `free`
         // takes the node.
         unsafe {
             if self.is_inner() {
@@ -125,9 +125,10 @@ impl<T> Node<T> {
         self.tagged = Block::new(new.map_addr(|address| address | tag));
     }
 
-    /// Frees the block; what its slots hold must have been taken out, or be of no further use.
+    /// Frees the block without dropping its items: they were moved out or need no drop.
     pub fn free(self, cache: &mut Cache) {
-        // SAFETY: the block came from this heap with this size, and its only pointer is given up.
+        // SAFETY: the block came from this heap with this size, and its only pointer is dropped
+        // here.
         unsafe { cache.free(self.block(), self.size()) };
     }
 
@@ -145,12 +146,12 @@ impl<T> Node<T> {
 }
 
 impl<S, const MAX: usize> Slots<S, MAX> {
-    /// A block that holds an array of no items.
+    /// A block with an empty array.
     fn empty(cache: &mut Cache) -> NonNull<u8> {
         const { assert!(align_of::<Self>() <= 8) };
         let block = cache.alloc(size_of::<Self>());
-        // SAFETY: the block is fresh, large enough and aligned to 8; an array of length 0 has
-        // nothing initialised.
+        // SAFETY: the block is fresh, large enough and aligned to 8; an array of length 0 has no
+        // initialised slots.
         unsafe { (&raw mut (*block.cast::<Self>().as_ptr()).len).write(0) };
         block
     }
@@ -177,7 +178,7 @@ impl<S, const MAX: usize> Slots<S, MAX> {
         unsafe { std::slice::from_raw_parts_mut(self.slots.as_mut_ptr().cast(), self.len()) }
     }
 
-    /// Puts `slot` before the one at `at`. There is room.
+    /// Inserts `slot` before the one at `at`. There is room.
     #[inline]
     pub fn insert(&mut self, at: usize, slot: S) {
         let len = self.len();
@@ -208,7 +209,7 @@ impl<S, const MAX: usize> Slots<S, MAX> {
         }
     }
 
-    /// Drops `n` slots from `at` on; they are of no further use.
+    /// Discards `n` slots from `at` on.
     pub fn discard(&mut self, at: usize, n: usize) {
         let len = self.len();
         assert!(n <= len && at <= len - n);

@@ -1,4 +1,4 @@
-//! Making a set of members that come one by one, before there is an entry for it.
+//! Builds a set from members added one by one, before it has an entry.
 
 use crate::structures::entry::Entry;
 use crate::structures::form::Form;
@@ -10,7 +10,7 @@ use crate::structures::set::joining::{Joining, joining, unpacked};
 use crate::structures::set::{Set, SetEncoding, SetRef, SetThresholds};
 use petrel_heap::Cache;
 
-/// A set in the making: an intset for as long as it can be one.
+/// A set under construction: an intset for as long as possible.
 pub(crate) struct SetBuilder<'a> {
     built: Built,
     encoding: SetEncoding,
@@ -24,7 +24,7 @@ enum Built {
 }
 
 impl<'a> SetBuilder<'a> {
-    /// A set without members.
+    /// An empty set.
     pub fn new(limits: SetThresholds, hasher: &'a KeyHasher) -> Self {
         let built = Built::Packed(Form::Intset, IntSet::pack(&[]));
         SetBuilder { built, encoding: SetEncoding::Intset, limits, hasher }
@@ -38,7 +38,7 @@ impl<'a> SetBuilder<'a> {
         }
     }
 
-    /// Adds a member that is not there.
+    /// Adds an absent member.
     pub fn add(&mut self, member: Item<'_>, cache: &mut Cache) {
         let mut scratch = itoa::Buffer::new();
         let (form, items) = match &mut self.built {
@@ -82,7 +82,7 @@ impl<'a> SetBuilder<'a> {
         }
     }
 
-    /// An entry that holds the set, which has a member.
+    /// An entry with the set, which is not empty.
     pub fn entry(self, key: &[u8], access: u32, cache: &mut Cache) -> Entry {
         match self.built {
             Built::Packed(form, items) => {

@@ -1,5 +1,5 @@
-//! What `OBJECT ENCODING` answers for a set: Redis's thresholds, and how an encoding sticks once it
-//! has changed.
+//! `OBJECT ENCODING` of a set: Redis's thresholds, and the rule that a set never returns to a
+//! smaller encoding.
 
 use crate::structures::form::Form;
 use crate::structures::limits::TypeLimits;
@@ -33,7 +33,7 @@ impl SetThresholds {
 }
 
 impl SetEncoding {
-    /// That of packed items.
+    /// Encoding of packed items.
     pub fn of_packed(form: Form, beyond: bool) -> Self {
         match (form, beyond) {
             (_, true) => SetEncoding::Hashtable,
@@ -42,8 +42,7 @@ impl SetEncoding {
         }
     }
 
-    /// That of a set that a command makes of `count` members, some of which may be equal, when it
-    /// has none yet.
+    /// Encoding of a set created by a command with `count` members, possibly with duplicates.
     pub fn initial(first: &Item<'_>, count: usize, limits: &SetThresholds) -> Self {
         if matches!(first, Item::Int(_)) && count <= limits.intset_entries {
             SetEncoding::Intset
@@ -54,8 +53,7 @@ impl SetEncoding {
         }
     }
 
-    /// That of a set to which a command is about to add `count` members, some of which may be equal
-    /// or there.
+    /// Encoding of a set before a command adds `count` members, which may be duplicates or present.
     pub fn before(self, count: usize, limits: &SetThresholds) -> Self {
         match self {
             SetEncoding::Intset if count > limits.intset_entries => SetEncoding::Hashtable,
@@ -64,7 +62,7 @@ impl SetEncoding {
         }
     }
 
-    /// That of a set in which `member` has joined `len` others; `widest` is the length of the
+    /// Encoding of a set of `len` members after `member` was added; `widest` is the length of the
     /// longest integer of an intset.
     pub fn joined(
         self,

@@ -1,4 +1,4 @@
-//! How a packed set takes in a member.
+//! Adding a member to a packed set.
 
 use super::WALKED_MAX;
 use super::encoding::{SetEncoding, SetThresholds};
@@ -7,19 +7,20 @@ use crate::structures::intset::{Edit, IntSet};
 use crate::structures::packed::{self, Item};
 use crate::structures::sizes::PACKED_MAX;
 
-/// How a packed set takes in a member that it does not have.
+/// Change of a packed set that adds an absent member.
 pub(crate) enum Joining {
-    /// An intset changes so.
+    /// Edit the intset.
     Ints(Edit),
-    /// The member follows the others.
+    /// Append the member.
     Append,
-    /// An intset becomes packed items, which the member follows.
+    /// Convert the intset to packed items, and append the member.
     Unpack,
-    /// The set becomes a large one.
+    /// Convert the set to a large one.
     Enlarge,
 }
 
-/// How `member` joins packed members, and what the set's encoding is then; none if it is there.
+/// The change that adds `member` to packed members, and the set's encoding then; none if it is
+/// present.
 #[inline]
 pub(crate) fn joining(
     form: Form,

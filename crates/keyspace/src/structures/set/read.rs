@@ -1,4 +1,4 @@
-//! Reading sets, whatever their form.
+//! Reads sets of any form.
 
 use crate::structures::bucket::Item as _;
 use crate::structures::element::Element;
@@ -13,7 +13,7 @@ use crate::structures::view::View;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// A set where it lies.
+/// A borrowed set.
 #[derive(Clone, Copy)]
 pub struct SetRef<'a>(SetSource<'a>);
 
@@ -24,7 +24,7 @@ enum SetSource<'a> {
     Large(&'a Set),
 }
 
-/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a
+/// Members are drawn one by one if at most one in this many is requested, otherwise chosen in a
 /// walk over all.
 const DRAWN_SHARE: usize = 3;
 
@@ -74,7 +74,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether `member` is there.
+    /// Whether the set contains `member`.
     #[inline]
     pub fn contains(&self, member: &[u8]) -> bool {
         match self.0 {
@@ -86,7 +86,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether a member of another set, as it is held there, is there.
+    /// Whether the set contains a member of another set, in that set's representation.
     #[inline]
     pub fn contains_item(&self, member: &Item<'_>) -> bool {
         match (self.0, member) {
@@ -98,7 +98,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Hands every member to `each`.
+    /// Passes every member to `each`.
     pub fn each(&self, each: &mut dyn FnMut(Item<'a>)) {
         let _ = self.try_each(&mut |member| {
             each(member);
@@ -106,8 +106,8 @@ impl<'a> SetRef<'a> {
         });
     }
 
-    /// Hands members to `each` until it breaks. A member of a large set is text, even if it is that
-    /// of an integer.
+    /// Passes members to `each` until it breaks. A member of a large set is text, even if it is an
+    /// integer.
     pub fn try_each(&self, each: &mut dyn FnMut(Item<'a>) -> ControlFlow<()>) -> ControlFlow<()> {
         match self.0 {
             SetSource::Ints(ints) => ints.iter().map(Item::Int).try_for_each(each),
@@ -126,8 +126,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Hands members to `each` that are drawn at random one after the other, `count` of them, some
-    /// more than once.
+    /// Passes `count` members drawn at random, possibly repeated, to `each`.
     pub fn draw(
         &self,
         count: usize,
@@ -144,7 +143,7 @@ impl<'a> SetRef<'a> {
         (0..count).for_each(|_| each(members[below(members.len(), random)]));
     }
 
-    /// Hands `count` different members drawn at random to `each`, or all if there are not more.
+    /// Passes `count` different members drawn at random to `each`, or all if there are not more.
     pub fn sample(
         &self,
         count: usize,
@@ -184,8 +183,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Hands the members from the cursor on to `each`, about `count` of a large set and all of a
-    /// small one; returns where to go on, 0 at the end.
+    /// Passes the members from the cursor on to `each`, about `count` of a large set and all of a
+    /// small one; returns the next cursor, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Item<'a>)) -> u64 {
         match self.0 {
             SetSource::Large(set) => {

@@ -1,37 +1,37 @@
 //! Small sorted sets: members, each followed by its score, in the order of scores and of members
-//! with the same score. Members are packed items ([`crate::packed`]), scores as told in
-//! `scores.rs`.
+//! with the same score. Members are packed items ([`crate::packed`]); `scores.rs` describes the
+//! scores.
 //!
-//! A score may be stored as its distance to the one before, so a change of a pair writes those
-//! that follow anew, up to the next whole number: from there on nothing changes.
+//! A score may be stored as its distance to the previous one, so a change of a pair rewrites the
+//! following pairs up to the next absolute score.
 
 use crate::structures::packed::{Item, Parts, packed_len, prefetch_behind, unpack};
 use crate::structures::sorted_set::scores;
 use std::ops::Range;
 
-/// One member with its score, and where both lie.
+/// A member with its score, and the offsets of both.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
-    /// Where the member begins.
+    /// Position of the member.
     pub at: Spot,
     /// Offset of the score.
     pub score_at: usize,
-    /// What follows.
+    /// Position of the next pair.
     pub end: Spot,
     pub member: Item<'a>,
     pub score: f64,
 }
 
-/// A place between pairs.
+/// A position between pairs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spot {
-    /// Its offset.
+    /// Offset in the bytes.
     pub offset: usize,
-    /// The last whole score before it.
+    /// The last whole score before the position.
     base: i64,
 }
 
-/// Walks pairs forwards.
+/// Iterates over pairs forwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs<'a> {
     bytes: &'a [u8],
@@ -45,12 +45,12 @@ impl<'a> Pairs<'a> {
         Pairs { bytes, spot: Spot::default() }
     }
 
-    /// Where the pair that comes next begins.
+    /// Position of the next pair.
     pub fn spot(&self) -> Spot {
         self.spot
     }
 
-    /// Passes over `n` pairs, or all that are left; returns how many.
+    /// Skips `n` pairs, or all if fewer are left; returns the number skipped.
     #[inline]
     pub fn skip_pairs(&mut self, n: usize) -> usize {
         for passed in 0..n {
@@ -62,9 +62,8 @@ impl<'a> Pairs<'a> {
         n
     }
 
-    /// The same without the score. Short lengths are told apart by branches, so that
-    /// the processor guesses where the next pair begins and does not wait for the bytes that
-    /// say it.
+    /// Like `next`, without the score. Short lengths are distinguished by branches, so that the
+    /// processor predicts the next position without waiting for the bytes that hold it.
     #[inline(always)]
     fn skip_short_pair(&mut self) {
         let Spot { offset, base } = self.spot;
@@ -79,8 +78,8 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// Passes over pairs, `max` at most, while `keep` is true of score and member; returns how
-    /// many.
+    /// Skips at most `max` pairs while `keep` is true of score and member; returns the number
+    /// skipped.
     #[inline]
     pub fn pass_while(&mut self, max: usize, keep: impl Fn(f64, MemberRef<'_>) -> bool) -> usize {
         for passed in 0..max {
@@ -97,7 +96,7 @@ impl<'a> Pairs<'a> {
         max
     }
 
-    /// Passes over the next pair, which is there; returns its score.
+    /// Skips the next pair, which must exist; returns its score.
     #[inline(always)]
     fn skip_pair(&mut self) -> f64 {
         let score_at = self.spot.offset + packed_len(&self.bytes[self.spot.offset..]);
@@ -124,10 +123,10 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// A member where it lies; to be read only where it matters.
+/// A member in its pair, decoded only on demand.
 #[derive(Clone, Copy, Debug)]
 pub enum MemberRef<'a> {
-    /// Packed, at the front of these bytes.
+    /// Packed item at the front of these bytes.
     Packed(&'a [u8]),
     /// Text.
     Text(&'a [u8]),
@@ -155,18 +154,18 @@ pub fn count(bytes: &[u8]) -> usize {
     count
 }
 
-/// Where a member lies, and where it belongs.
+/// Result of the search for a member: its pair, and the place for a score.
 #[derive(Clone, Copy, Debug)]
 pub struct Located<'a> {
     /// The member's pair.
     pub found: Option<Pair<'a>>,
-    /// Where the first pair begins that comes after the member if it has the score asked for.
+    /// Position of the first pair that sorts after the member with the score in question.
     pub place: Spot,
-    /// Number of pairs, if the member is not there.
+    /// Number of pairs, if the member is absent.
     pub count: usize,
 }
 
-/// Looks for a member and for the place that a score gives it, in one walk.
+/// Searches for a member and for its place by a score, in one walk.
 #[inline]
 pub fn locate<'a>(bytes: &'a [u8], member: &[u8], score: f64) -> Located<'a> {
     let parts = Item::from_text(member).parts();
@@ -200,7 +199,7 @@ pub fn locate<'a>(bytes: &'a [u8], member: &[u8], score: f64) -> Located<'a> {
     Located { found, place: place.unwrap_or(pairs.spot()), count }
 }
 
-/// Finds a member's pair and the number of those before it.
+/// Finds a member's pair and the number of pairs before it.
 pub fn find<'a>(bytes: &'a [u8], member: &[u8]) -> Option<(usize, Pair<'a>)> {
     let parts = Item::from_text(member).parts();
     let sought = Sought::new(&parts);
@@ -216,13 +215,12 @@ pub fn find<'a>(bytes: &'a [u8], member: &[u8]) -> Option<(usize, Pair<'a>)> {
     None
 }
 
-/// A member that is looked for. The last bytes are compared first: it is there that members mostly
-/// differ.
+/// A member searched for. The last bytes are compared first, because members mostly differ there.
 struct Sought<'p> {
     parts: &'p Parts<'p>,
     first: u8,
     len: usize,
-    /// The last bytes, if there are as many.
+    /// The last bytes, if the member is long enough.
     last: Option<[u8; LAST]>,
 }
 
@@ -254,7 +252,7 @@ impl<'p> Sought<'p> {
     }
 }
 
-/// Puts pairs one behind the other.
+/// Writes consecutive pairs.
 pub struct Writer<'o> {
     out: &'o mut Vec<u8>,
     base: i64,
@@ -266,7 +264,7 @@ impl<'o> Writer<'o> {
         Writer { out, base: spot.base }
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far.
     pub fn len(&self) -> usize {
         self.out.len()
     }
@@ -277,7 +275,7 @@ impl<'o> Writer<'o> {
         self.put(&[], score);
     }
 
-    /// Appends a member, packed already, and its score.
+    /// Appends a packed member and its score.
     pub fn put(&mut self, member: &[u8], score: f64) {
         self.out.extend_from_slice(member);
         scores::pack(self.out, score, &mut self.base);
@@ -292,8 +290,8 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// Writes anew the pairs of `bytes` from a spot on whose bytes depend on what is before them,
-    /// at most up to `end`; returns where those begin that stay as they are.
+    /// Re-encodes the pairs of `bytes` from a spot on that depend on their predecessors, at most up
+    /// to `end`; returns the offset from which the bytes are unchanged.
     fn settle(&mut self, bytes: &[u8], from: Spot, end: usize) -> usize {
         let mut pairs = Pairs { bytes, spot: from };
         while pairs.spot.base != self.base && pairs.spot.offset < end {
@@ -304,8 +302,8 @@ impl<'o> Writer<'o> {
     }
 }
 
-/// Adds a pair, whose member is packed, at a spot. As what changes a pair below: returns the bytes
-/// to be replaced, and appends to `out` those that replace them.
+/// Inserts a pair with a packed member at a spot. Like the changes below, returns the range of
+/// bytes to be replaced, and appends the replacement to `out`.
 pub fn insert(
     bytes: &[u8],
     spot: Spot,
@@ -323,7 +321,7 @@ pub fn remove(bytes: &[u8], from: Spot, to: Spot, out: &mut Vec<u8>) -> Range<us
     from.offset..Writer::at(from, out).settle(bytes, to, bytes.len())
 }
 
-/// Gives a pair another score, which makes it belong at `place`.
+/// Changes the score of a pair, which moves it to `place`.
 pub fn shift(
     bytes: &[u8],
     pair: &Pair<'_>,

@@ -1,4 +1,4 @@
-//! Reading sorted sets, small or large.
+//! Reads sorted sets, small or large.
 
 use crate::structures::bucket::Item as _;
 use crate::structures::element::Element;
@@ -14,14 +14,14 @@ use std::collections::HashSet;
 use std::iter::Take;
 use std::ops::Range;
 
-/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a
+/// Members are drawn one by one if at most one in this many is requested, otherwise chosen in a
 /// walk over all.
 const DRAWN_SHARE: usize = 8;
 
-/// Members of a large set up to which a range is measured by walking over it.
+/// Maximum number of members of a large set over which a range is measured by a walk.
 const WALKED_MAX: usize = 64;
 
-/// A sorted set where it lies, for as long as nothing is changed.
+/// A borrowed sorted set, valid until a change.
 #[derive(Clone, Copy)]
 pub enum SortedSetRef<'a> {
     /// Pairs in the entry.
@@ -59,7 +59,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Never true of one that is stored.
+    /// Never true of a stored set.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -90,8 +90,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Number of members of which `before` is true: it is for those up to some place, and false
-    /// beyond.
+    /// Number of members that satisfy `before`, which is true up to some place and false beyond.
     #[inline]
     pub fn count(&self, before: impl Fn(f64, MemberRef<'_>) -> bool) -> usize {
         match self {
@@ -114,7 +113,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The members of a range of ranks that are there.
+    /// The members of the existing part of a range of ranks.
     #[inline]
     pub fn run(&self, ranks: Range<usize>) -> Run<'a> {
         match self {
@@ -131,8 +130,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// A part of the members that are not `below` a place, but `within` those up to another: both
-    /// are true for all up to some member, and false beyond.
+    /// Part of the members between two places: the ones `within` but not `below`. Both
+    /// predicates are true for all members up to some place, and false beyond.
     #[inline]
     pub fn run_within(
         &self,
@@ -162,7 +161,7 @@ impl<'a> SortedSetRef<'a> {
                 if part.from_end || part.take > WALKED_MAX {
                     return Run(RunSource::Ranks(set, part.of(start..rank(&within))));
                 }
-                // They will be read anyway.
+                // The members will be read anyway.
                 let start = start.saturating_add(part.skip).min(set.len());
                 let members = set.order.range(start..start.saturating_add(part.take));
                 let within =
@@ -178,13 +177,13 @@ impl<'a> SortedSetRef<'a> {
         self.run(ranks).into_iter()
     }
 
-    /// Hands the members of a range of ranks to `each`, in order.
+    /// Passes the members of a range of ranks to `each`, in order.
     #[inline]
     pub fn each(&self, ranks: Range<usize>, each: impl FnMut(Item<'a>, f64)) {
         self.run(ranks).each(each);
     }
 
-    /// Hands `count` members drawn at random to `each`, each of them drawn from all.
+    /// Passes `count` random members, possibly repeated, to `each`.
     pub fn draw(
         &self,
         count: usize,
@@ -192,7 +191,7 @@ impl<'a> SortedSetRef<'a> {
         each: &mut dyn FnMut(Item<'a>, f64),
     ) {
         let len = self.len();
-        // Packed pairs are found one after the other only.
+        // Packed pairs can be found only by a walk.
         let pairs: Vec<_> = match self {
             SortedSetRef::Packed(_) if count > 1 => self.range(0..len).collect(),
             _ => Vec::new(),
@@ -205,7 +204,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Hands `count` different members drawn at random to `each`, or all if there are not more.
+    /// Passes `count` different members drawn at random to `each`, or all if there are not more.
     pub fn sample(
         &self,
         count: usize,
@@ -231,8 +230,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Hands the members from the cursor on to `each`, about `count` of them, in no order; returns
-    /// where to go on, 0 at the end. A small set is handed out whole.
+    /// Passes the members from the cursor on to `each`, about `count` of them, in no particular
+    /// order; returns the next cursor, 0 at the end. A small set is passed as a whole.
     pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Item<'a>, f64)) -> u64 {
         match self {
             SortedSetRef::Packed(_) => {
@@ -250,11 +249,11 @@ impl<'a> SortedSetRef<'a> {
 /// A part of a range of members.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Members that are passed over.
+    /// Number of members skipped.
     pub skip: usize,
-    /// Members that are wanted then, at most.
+    /// Maximum number of members after that.
     pub take: usize,
-    /// Whether they are counted from the last one of the range down.
+    /// Whether counting begins at the last member of the range.
     pub from_end: bool,
 }
 
@@ -269,15 +268,15 @@ impl Part {
     }
 }
 
-/// Members that follow each other.
+/// Consecutive members.
 #[derive(Clone)]
 pub struct Run<'a>(RunSource<'a>);
 
 #[derive(Clone)]
 enum RunSource<'a> {
-    /// The next ones, and how many.
+    /// The next pairs, and their number.
     Pairs(Pairs<'a>, usize),
-    /// Ranks that are there.
+    /// Existing ranks.
     Ranks(&'a SortedSet, Range<usize>),
 }
 
@@ -290,12 +289,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Hands the members to `each`, in order.
+    /// Passes the members to `each`, in order.
     #[inline]
     pub fn each(&self, mut each: impl FnMut(Item<'a>, f64)) {
         match self.clone().into_iter() {
@@ -306,7 +305,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The same from the last of them to the first.
+    /// Like `each`, from the last to the first.
     pub fn each_back(&self, mut each: impl FnMut(Item<'a>, f64)) {
         match self.clone().into_iter() {
             Members::Packed(pairs) => {
@@ -333,7 +332,7 @@ impl<'a> IntoIterator for Run<'a> {
     }
 }
 
-/// Walks members in order.
+/// Iterates over members in order.
 pub enum Members<'a> {
     /// Pairs in the entry.
     Packed(Take<Pairs<'a>>),
@@ -341,7 +340,7 @@ pub enum Members<'a> {
     Large(Ordered<'a>),
 }
 
-/// Walks the members of a large sorted set.
+/// Iterates over the members of a large sorted set.
 pub struct Ordered<'a>(rank_tree::Iter<'a, Element>);
 
 impl<'a> Iterator for Members<'a> {

@@ -1,5 +1,5 @@
-//! Scores of a small sorted set. Whole numbers are stored as their distance to the one before,
-//! which is short as scores ascend.
+//! Scores of a small sorted set. Whole numbers are stored as their distance to the previous one,
+//! which is short because scores ascend.
 //!
 //! | first byte | then | score |
 //! |---|---|---|
@@ -10,14 +10,13 @@
 //! | `11110nnn` | n bytes | the whole number itself, little-endian |
 //! | `11111000` | 8 bytes | any other number |
 
-/// Whole numbers beyond are not told apart from their neighbors.
+/// Larger whole numbers are not distinguishable from their neighbors.
 const WHOLE_MAX: u64 = 1 << 53;
 
 const WHOLE: u8 = 0b1111_0000;
 const DOUBLE: u8 = 0b1111_1000;
 
-/// The whole number that a score is, if it is one that is stored as such. The sign of -0 must
-/// survive.
+/// The whole number equal to a score, if it is stored as one. -0 must keep its sign.
 #[inline]
 pub fn whole(score: f64) -> Option<i64> {
     let whole = score as i64;
@@ -25,14 +24,14 @@ pub fn whole(score: f64) -> Option<i64> {
         .then_some(whole)
 }
 
-/// Appends a score; `base` is the last whole number before it, and becomes that for the next.
+/// Appends a score; `base` is the previous whole number, and is updated.
 pub fn pack(out: &mut Vec<u8>, score: f64, base: &mut i64) {
     let Some(whole) = whole(score) else {
         out.push(DOUBLE);
         out.extend_from_slice(&score.to_le_bytes());
         return;
     };
-    // The sum of two magnitudes of 2^53 does not overflow; what comes before is not greater.
+    // The sum of two magnitudes of 2^53 does not overflow; the previous score is not greater.
     let distance = whole - std::mem::replace(base, whole);
     let bytes = whole_len(whole);
     match distance {
@@ -51,13 +50,13 @@ pub fn pack(out: &mut Vec<u8>, score: f64, base: &mut i64) {
     }
 }
 
-/// Bytes that hold a whole number and its sign.
+/// Number of bytes for a whole number with its sign.
 fn whole_len(whole: i64) -> usize {
     let bits = 65 - (whole ^ whole >> 63).leading_zeros() as usize;
     bits.div_ceil(8)
 }
 
-/// Reads the score at an offset; returns the offset behind it too.
+/// Reads the score at an offset; also returns the offset after it.
 #[inline(always)]
 pub fn unpack(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     let word = match bytes[at..].first_chunk() {
@@ -68,13 +67,13 @@ pub fn unpack(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     if ones > 3 {
         return unpack_long(bytes, at, base);
     }
-    // Of the `ones + 1` bytes, as many bits are the header.
+    // Of `ones + 1` bytes, the first `ones + 1` bits are the header.
     *base += i64::from(word << (ones + 1) >> (25 - 7 * ones));
     (*base as f64, at + ones as usize + 1)
 }
 
-/// The distance to the whole number before, of a score that tells it in one byte or two, and how
-/// many they are.
+/// For a score in one or two bytes: the distance to the previous whole number, and the number of
+/// bytes.
 #[inline(always)]
 pub fn short_distance(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     match bytes[at] {
@@ -84,7 +83,7 @@ pub fn short_distance(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     }
 }
 
-/// The last bytes, as if zeros followed.
+/// The last bytes, padded with zeros.
 #[cold]
 fn short_word(bytes: &[u8]) -> u32 {
     let mut word = [0; 4];
@@ -105,7 +104,7 @@ fn unpack_long(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     (*base as f64, end)
 }
 
-/// Length of the packed score that begins with this byte.
+/// Length of a packed score with this first byte.
 #[inline]
 pub fn packed_len(first: u8) -> usize {
     match first {

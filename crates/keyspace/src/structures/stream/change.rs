@@ -1,25 +1,25 @@
-//! One change of a stream, as an effect describes it.
+//! A change of a stream, as described by an effect.
 
 use super::id::StreamId;
 
-/// What changed in a stream. If there is none, it is made.
+/// Change of a stream. Applying it creates an absent stream.
 #[derive(Clone, Copy, Debug)]
 pub enum StreamChange<'a> {
     /// An entry was appended.
     Add {
-        /// Its ID.
+        /// ID of the entry.
         id: StreamId,
         /// Names and values in turn.
         fields: &'a [&'a [u8]],
     },
     /// An entry was deleted.
     Delete {
-        /// Its ID.
+        /// ID of the entry.
         id: StreamId,
     },
-    /// An entry was trimmed from amid others: the greatest ID of a deleted entry stays what it was.
+    /// An entry between others was trimmed: the greatest ID of a deleted entry stays the same.
     TrimOne {
-        /// Its ID.
+        /// ID of the entry.
         id: StreamId,
     },
     /// All entries up to an ID were trimmed.
@@ -27,7 +27,7 @@ pub enum StreamChange<'a> {
         /// The ID.
         id: StreamId,
     },
-    /// The stream's own figures were set.
+    /// The stream's last ID and counters were set.
     Set {
         /// The greatest ID that an entry ever had.
         last_id: StreamId,
@@ -36,7 +36,7 @@ pub enum StreamChange<'a> {
         /// The greatest ID of a deleted entry.
         max_deleted: StreamId,
     },
-    /// A consumer group was made, or its position set.
+    /// A consumer group was created, or its position set.
     Group {
         /// The group.
         group: &'a [u8],
@@ -44,7 +44,7 @@ pub enum StreamChange<'a> {
         last_delivered: StreamId,
         /// Number of entries up to that one.
         read: Option<u64>,
-        /// It was made. What applies effects finds that out itself.
+        /// Whether the group was created. Applying an effect determines that itself.
         is_new: bool,
     },
     /// A consumer group was removed.
@@ -52,35 +52,35 @@ pub enum StreamChange<'a> {
         /// The group.
         group: &'a [u8],
     },
-    /// A consumer was made, or was seen.
+    /// A consumer was created, or its times updated.
     Consumer {
         /// The group.
         group: &'a [u8],
         /// The consumer.
         consumer: &'a [u8],
-        /// When it was seen, Unix milliseconds.
+        /// Time of its last attempt to get entries, in Unix milliseconds.
         seen_ms: i64,
-        /// When it got entries.
+        /// Time at which it last got entries.
         active_ms: Option<i64>,
     },
-    /// A consumer was removed, with all that it had pending.
+    /// A consumer was removed, with its pending entries.
     ConsumerRemove {
         /// The group.
         group: &'a [u8],
         /// The consumer.
         consumer: &'a [u8],
     },
-    /// An entry is pending, in this way from now on.
+    /// The state of a pending entry was set.
     Pending {
         /// The group.
         group: &'a [u8],
         /// The entry.
         id: StreamId,
-        /// Who has it, which is a consumer of the group; none after it was given back.
+        /// The owning consumer, which belongs to the group; none after it was given back.
         consumer: Option<&'a [u8]>,
-        /// When it was delivered.
+        /// Time of the delivery.
         delivered_ms: i64,
-        /// How often it was delivered.
+        /// Number of deliveries.
         count: u64,
     },
     /// An entry is no longer pending.
@@ -90,7 +90,7 @@ pub enum StreamChange<'a> {
         /// The entry.
         id: StreamId,
     },
-    /// A producer gave an entry an ID of its own.
+    /// A producer's ID was added for an entry.
     Produced {
         /// The producer.
         producer: &'a [u8],
@@ -99,18 +99,18 @@ pub enum StreamChange<'a> {
         /// The entry.
         id: StreamId,
     },
-    /// For how long, and how many, producers' IDs are remembered was set.
+    /// Retention time and number of producers' IDs were set.
     Producers {
-        /// Seconds.
+        /// Retention time in seconds.
         duration_s: u32,
-        /// Number of each producer.
+        /// Number of IDs per producer.
         ids_max: u32,
     },
 }
 
 impl StreamChange<'_> {
-    /// Whether entries came or went, or producers' IDs; else groups have changed, or the stream's
-    /// figures.
+    /// Whether entries or producers' IDs were added or removed, rather than groups or counters
+    /// changed.
     pub(crate) fn modifies_entries(&self) -> bool {
         match self {
             StreamChange::Add { .. }

@@ -1,4 +1,4 @@
-//! A run of entries in one allocation, each told as the difference to the one before it.
+//! A run of entries in one allocation, each stored as the difference to its predecessor.
 //!
 //! ```text
 //!  chunk   number of fields | their names | entry | entry | ...
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Lengths and numbers are in LEB128, fields and values are items of `packed.rs`. The first entry
-//! made the chunk's names and is told as the difference to `base`.
+//! defines the chunk's field names and is stored as the difference to `base`.
 
 use crate::structures::packed::{Item, Items};
 use crate::structures::stream::id::StreamId;
@@ -28,26 +28,25 @@ const FORM_MS: u8 = 1;
 const FORM_MS_SEQ: u8 = 2;
 const NUMBER_MAX: u8 = 0b0001_1111;
 
-/// Bytes by which a chunk's allocation grows at least.
+/// Minimum growth of a chunk's allocation in bytes.
 const GROWTH_MIN: usize = 64;
 /// Bytes of deleted entries that may stay at the front of a chunk: chunks of the usual size are
 /// never rewritten.
 const RECLAIMED_MIN: usize = 16 * 1024;
-/// Largest node, whatever the configuration allows.
+/// Maximum size of a node, whatever the configuration allows.
 const NODE_BYTES_MAX: usize = 1 << 30;
 
-/// When a chunk is full, as `stream-node-max-bytes` and `stream-node-max-entries` say; 0 for no
-/// limit.
+/// Limits of a chunk, from `stream-node-max-bytes` and `stream-node-max-entries`; 0 for no limit.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeLimits {
-    /// Bytes that the listpack of Redis would have.
+    /// Size of the equivalent listpack in Redis.
     pub bytes: usize,
     /// Entries, deleted ones included.
     pub entries: u64,
 }
 
 impl NodeLimits {
-    /// The limits that two settings stand for.
+    /// Limits from the values of the two settings.
     pub fn new(bytes: i64, entries: i64) -> Self {
         let bytes = usize::try_from(bytes).unwrap_or(0);
         NodeLimits {
@@ -57,12 +56,12 @@ impl NodeLimits {
     }
 }
 
-/// One entry where it lies.
+/// An entry in its chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRef<'a> {
-    /// Its ID.
+    /// ID of the entry.
     pub id: StreamId,
-    /// Its fields with their values, in order.
+    /// Fields with their values, in order.
     pub fields: Fields<'a>,
 }
 
@@ -98,30 +97,29 @@ impl ExactSizeIterator for Fields<'_> {}
 /// A run of entries with ascending IDs.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
-    /// What the first entry's ID is told as the difference to: not above it, and above those of
-    /// earlier chunks.
+    /// Base of the first entry's ID: not above it, and above those of earlier chunks.
     base: StreamId,
     /// The last entry's ID.
     last: StreamId,
     /// The greatest ID that an entry of the chunk ever had.
     top: StreamId,
-    /// Where the first entry lies.
+    /// Offset of the first entry.
     start: u32,
     /// Entries in the chunk, and deleted from it.
     live: u32,
     deleted: u32,
-    /// Size of the listpack that Redis would have made of the entries, deleted ones included.
+    /// Size of the listpack in which Redis would hold the entries, including deleted ones.
     nominal: u32,
     bytes: Vec<u8>,
 }
 
-/// One entry's place in a chunk.
+/// Position of an entry in a chunk.
 #[derive(Clone, Copy, Debug)]
 struct EntryPlace {
     id: StreamId,
-    /// Where it begins.
+    /// Offset of the entry.
     at: usize,
-    /// Where what follows the ID begins.
+    /// Offset of the part after the ID.
     body: usize,
     end: usize,
     same_fields: bool,
@@ -150,7 +148,7 @@ impl Chunk {
         chunk
     }
 
-    /// Appends an entry, whose ID is above all others, unless the chunk is full.
+    /// Appends an entry with an ID above all others, unless the chunk is full.
     #[inline]
     pub fn append(&mut self, id: StreamId, fields: &[&[u8]], limits: NodeLimits) -> bool {
         let text: usize = fields.iter().map(|text| text.len()).sum();
@@ -187,12 +185,12 @@ impl Chunk {
         self.live += 1;
     }
 
-    /// What the next entry appended is told as the difference to.
+    /// The ID to which the next appended entry is stored as a difference.
     fn tail(&self) -> StreamId {
         if self.live == 0 { self.base } else { self.last }
     }
 
-    /// Makes room for `len` bytes more, and for little beyond them.
+    /// Makes room for `len` more bytes, with little to spare.
     fn reserve(&mut self, len: usize) {
         if self.bytes.capacity() - self.bytes.len() < len {
             let spare = (self.bytes.len() / 4).max(GROWTH_MIN);
@@ -200,7 +198,7 @@ impl Chunk {
         }
     }
 
-    /// Gives back what was reserved for entries to come.
+    /// Frees the space reserved for further entries.
     pub fn seal(&mut self) {
         self.bytes.shrink_to_fit();
     }
@@ -250,7 +248,7 @@ impl Chunk {
         Entries { chunk: self, at: self.start as usize, id: self.base }
     }
 
-    /// Notes the places of all entries, for a walk backwards.
+    /// Collects the positions of all entries, for a walk backwards.
     pub fn places(&self, places: &mut Vec<(StreamId, u32)>) {
         places.clear();
         let mut entries = self.entries();
@@ -259,7 +257,7 @@ impl Chunk {
         }
     }
 
-    /// The entry that a walk with [`Chunk::places`] found.
+    /// The entry at a position from [`Chunk::places`].
     pub fn entry_at(&self, (id, at): (StreamId, u32)) -> EntryRef<'_> {
         let place = self.place(at as usize, StreamId::MIN);
         self.entry(EntryPlace { id, ..place })
@@ -307,8 +305,7 @@ impl Chunk {
         self.reclaim();
     }
 
-    /// Gives back what entries took that were deleted from the front, once they are most of a large
-    /// chunk.
+    /// Frees the space of entries deleted from the front, once they are most of a large chunk.
     fn reclaim(&mut self) {
         let start = self.start as usize;
         if start < RECLAIMED_MIN || start < self.bytes.len() / 2 {
@@ -322,8 +319,8 @@ impl Chunk {
         self.start = names_end as u32;
     }
 
-    /// Removes the bytes of an entry amid others: the next one is told as the difference to the one
-    /// before it.
+    /// Removes the bytes of an entry between others: the next one is re-encoded as the difference
+    /// to its new predecessor.
     fn cut(&mut self, cut: EntryPlace, next: EntryPlace, before: StreamId) {
         let mut head = Vec::with_capacity(32);
         put_head(&mut head, before, next.id, next.same_fields);
@@ -368,7 +365,7 @@ impl Chunk {
     }
 }
 
-/// Walks the entries of a chunk.
+/// Iterates over the entries of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries<'a> {
     chunk: &'a Chunk,
@@ -389,7 +386,7 @@ impl<'a> Entries<'a> {
         Some(place)
     }
 
-    /// Passes over the entries below `from`.
+    /// Skips the entries below `from`.
     pub fn skip_below(&mut self, from: StreamId) {
         let mut ahead = *self;
         while ahead.place().is_some_and(|place| place.id < from) {
@@ -413,7 +410,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// Appends the head of an entry, and its ID as the difference to the one before it.
+/// Appends the head of an entry, with its ID as the difference to the previous one.
 fn put_head(out: &mut Vec<u8>, before: StreamId, id: StreamId, same_fields: bool) {
     let (form, by) = if id.ms == before.ms {
         (FORM_SEQ, id.seq - before.seq)
@@ -433,7 +430,7 @@ fn put_head(out: &mut Vec<u8>, before: StreamId, id: StreamId, same_fields: bool
     }
 }
 
-/// Inserts the length of what begins at `at` and reaches to the end.
+/// Inserts the length of the bytes from `at` to the end.
 fn put_length_before(bytes: &mut Vec<u8>, at: usize) {
     let len = bytes.len() - at;
     if len < 0x80 {
@@ -453,7 +450,7 @@ fn put_number(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// The number at `at`, and where what follows it begins.
+/// The number at `at`, and the offset after it.
 #[inline]
 fn number(bytes: &[u8], mut at: usize) -> (u64, usize) {
     let (mut n, mut shift) = (0, 0);

@@ -1,5 +1,4 @@
-//! Consumer groups: how far each has read, and what its consumers have been given and not yet
-//! acknowledged.
+//! Consumer groups: the last delivered ID of each, and its pending entries.
 
 mod image;
 
@@ -9,13 +8,13 @@ use crate::structures::stream::id::StreamId;
 use image::{Apart, GroupsImage, PendingImage};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes that a pending entry takes in the group's map and its consumer's set.
+/// Bytes of a pending entry in the group's map and its consumer's set.
 pub(super) const PENDING_BYTES: usize = 104;
-/// The same of an entry given back, in the group's map and the queue.
+/// Bytes of an entry given back, in the group's map and the queue.
 const NACKED_BYTES: usize = 120;
-/// Bytes that a pending entry takes in the order of delivery.
+/// Bytes of a pending entry in the order of delivery.
 const TIMED_BYTES: usize = 48;
-/// Bytes of a map's node for each of its entries, beside key and value.
+/// Bytes of a map's node per entry, in addition to key and value.
 const MAP_BYTES: usize = 16;
 
 /// The groups of a stream, in the order of their names.
@@ -23,7 +22,7 @@ const MAP_BYTES: usize = 16;
 pub struct Groups {
     groups: BTreeMap<Box<[u8]>, Group>,
     bytes: usize,
-    /// An image that is being taken in portions.
+    /// A running snapshot, taken in portions.
     image: Apart<GroupsImage>,
 }
 
@@ -33,17 +32,17 @@ impl Groups {
         self.groups.len()
     }
 
-    /// True if there are none.
+    /// True if there are no groups.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory outside the struct itself.
     pub fn footprint(&self) -> usize {
         self.bytes
     }
 
-    /// Frees the groups piece by piece: `breathe` is called after each.
+    /// Frees the groups one by one: `breathe` is called after each.
     pub fn release(self, breathe: &mut dyn FnMut()) {
         for (_, group) in self.groups {
             group.pending.into_iter().for_each(|_| breathe());
@@ -64,7 +63,7 @@ impl Groups {
         self.groups.iter().map(|(name, group)| (&**name, group))
     }
 
-    /// Makes a group, or sets how far one has read; true if it is new.
+    /// Creates a group, or sets its position; true if it is new.
     pub fn put(&mut self, name: &[u8], last_delivered: StreamId, read: Option<u64>) -> bool {
         if let Some(group) = self.groups.get_mut(name) {
             group.last_delivered = last_delivered;
@@ -77,7 +76,7 @@ impl Groups {
         true
     }
 
-    /// Removes a group with all that it has pending; false if there is none.
+    /// Removes a group with its pending entries; false if it does not exist.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let Some(group) = self.groups.remove(name) else { return false };
         self.bytes -= group_bytes(name) + group.bytes;
@@ -94,12 +93,12 @@ impl Groups {
         Some(result)
     }
 
-    /// Whether any group has the entry pending.
+    /// Whether the entry is pending in any group.
     pub fn refer_to(&self, id: StreamId) -> bool {
         self.groups.values().any(|group| group.pending.contains_key(&id))
     }
 
-    /// Whether every group was given the entry and has acknowledged it.
+    /// Whether the entry was delivered to every group and acknowledged.
     pub fn have_acknowledged(&self, id: StreamId) -> bool {
         self.groups
             .values()
@@ -111,7 +110,7 @@ fn group_bytes(name: &[u8]) -> usize {
     name.len() + size_of::<(Box<[u8]>, Group)>() + MAP_BYTES
 }
 
-/// A consumer of a group, for as long as it exists.
+/// ID of a consumer of a group, valid as long as the consumer exists.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ConsumerId(u32);
 
@@ -122,17 +121,17 @@ pub struct Group {
     entries_read: Option<u64>,
     pending: BTreeMap<StreamId, Slot>,
     names: BTreeMap<Box<[u8]>, ConsumerId>,
-    /// By the numbers of their IDs; those of consumers that are gone are used again.
+    /// Consumers by the numbers of their IDs; numbers of removed consumers are reused.
     consumers: Vec<Option<Consumer>>,
-    /// Entries given back by their consumers, the first one first.
+    /// Entries given back by their consumers, the oldest first.
     nacked: BTreeMap<u64, StreamId>,
     /// Number of the next entry given back.
     next_nack: u64,
-    /// What consumers have pending, by the time of delivery; built when it is first asked for.
+    /// Pending entries by the time of delivery; built on first use.
     by_time: Option<BTreeSet<(i64, StreamId)>>,
     /// Bytes of all the above.
     bytes: usize,
-    /// An image that is being taken in portions.
+    /// A running snapshot, taken in portions.
     image: Apart<PendingImage>,
 }
 
@@ -146,27 +145,27 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Its name.
+    /// Consumer name.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// When it last tried to get entries, Unix milliseconds.
+    /// Time of its last attempt to get entries, in Unix milliseconds.
     pub fn seen_ms(&self) -> i64 {
         self.seen_ms
     }
 
-    /// When it last got some.
+    /// Time at which it last got entries.
     pub fn active_ms(&self) -> Option<i64> {
         self.active_ms
     }
 
-    /// IDs of the entries that it has pending, from `start` on.
+    /// IDs of its pending entries, from `start` on.
     pub fn pending(&self, start: StreamId) -> impl DoubleEndedIterator<Item = StreamId> {
         self.pending.range(start..).copied()
     }
 
-    /// Number of entries that it has pending.
+    /// Number of its pending entries.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -175,15 +174,16 @@ impl Consumer {
 /// A pending entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pending {
-    /// Who was given it; none after it was given back.
+    /// The owning consumer; none after the entry was given back.
     pub owner: Option<ConsumerId>,
-    /// When it was delivered last, Unix milliseconds; 0 if it was given back.
+    /// Time of the last delivery, in Unix milliseconds; 0 if it was given back.
     pub delivered_ms: i64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub count: u64,
 }
 
-/// A pending entry as it is kept: one that was given back has its number in the queue for a time.
+/// A pending entry as stored: one that was given back stores its number in the queue in place of a
+/// time.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     owner: u32,
@@ -191,7 +191,7 @@ struct Slot {
     count: u64,
 }
 
-/// The owner of what was given back.
+/// Owner of entries given back.
 const NOBODY: u32 = u32::MAX;
 
 impl Slot {
@@ -206,17 +206,17 @@ impl Slot {
 }
 
 impl Group {
-    /// The greatest ID that was delivered to a consumer, or that was set.
+    /// The greatest ID delivered to a consumer, or set by a command.
     pub fn last_delivered(&self) -> StreamId {
         self.last_delivered
     }
 
-    /// Number of entries of the stream up to that one, as far as it is known.
+    /// Number of entries of the stream up to that one, if known.
     pub fn entries_read(&self) -> Option<u64> {
         self.entries_read
     }
 
-    /// Sets how far the group has read.
+    /// Sets the position of the group.
     pub fn set_position(&mut self, last_delivered: StreamId, read: Option<u64>) {
         self.last_delivered = last_delivered;
         self.entries_read = read;
@@ -245,7 +245,7 @@ impl Group {
         self.pending.range(start..).map(|(&id, slot)| (id, slot.pending()))
     }
 
-    /// Prepares [`Group::claimable`]: from now on the order is kept.
+    /// Prepares [`Group::claimable`]: maintains the order by delivery time from now on.
     pub fn order_by_time(&mut self) {
         if self.by_time.is_none() {
             let owned = self.pending.iter().filter(|(_, slot)| slot.owner != NOBODY);
@@ -255,8 +255,8 @@ impl Group {
         }
     }
 
-    /// The pending entries that were delivered at `until_ms` or before: those given back in the
-    /// order in which they were, then the others by the time of delivery, once that [order is
+    /// The pending entries delivered at `until_ms` or before: first the ones given back in their
+    /// order, then the others by the time of delivery, once that [order is
     /// kept](Group::order_by_time).
     pub fn claimable(&self, until_ms: i64) -> impl Iterator<Item = StreamId> {
         let owned = self.by_time.iter().flatten().take_while(move |(at, _)| *at <= until_ms);
@@ -278,12 +278,12 @@ impl Group {
         self.names.get(name).copied()
     }
 
-    /// A consumer; none if it is gone.
+    /// A consumer; none if it was removed.
     pub fn consumer(&self, id: ConsumerId) -> Option<&Consumer> {
         self.consumers.get(id.0 as usize)?.as_ref()
     }
 
-    /// Finds or makes a consumer, and notes that it was seen, and active.
+    /// Finds or creates a consumer, and updates its seen and active times.
     pub fn put_consumer(
         &mut self,
         name: &[u8],
@@ -311,8 +311,8 @@ impl Group {
         id
     }
 
-    /// Removes a consumer with all that it has pending, of which it says the number; none if there
-    /// is no such consumer.
+    /// Removes a consumer with its pending entries, and returns their number; none if there is no
+    /// such consumer.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let id = self.names.remove(name)?;
         let consumer = self.consumers.get_mut(id.0 as usize)?.take()?;
@@ -326,8 +326,8 @@ impl Group {
         Some(consumer.pending.len())
     }
 
-    /// Makes an entry pending, or changes one that is. One without an owner goes to the end of
-    /// those given back.
+    /// Makes an entry pending, or updates a pending one. Without an owner it goes to the end of the
+    /// ones given back.
     pub fn put_pending(&mut self, id: StreamId, pending: Pending) {
         self.before_change(id);
         self.remove_pending(id);
@@ -344,7 +344,7 @@ impl Group {
         self.pending.insert(id, slot);
     }
 
-    /// Makes an entry no longer pending; false if it was not.
+    /// Acknowledges an entry; false if it was not pending.
     pub fn remove_pending(&mut self, id: StreamId) -> bool {
         self.before_change(id);
         let Some(slot) = self.pending.remove(&id) else { return false };

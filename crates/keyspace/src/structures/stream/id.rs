@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-/// The ID of an entry: Unix time in milliseconds, and a number that tells entries of one
-/// millisecond apart.
+/// The ID of an entry: Unix time in milliseconds, and a sequence number within the millisecond.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct StreamId {
     /// Milliseconds.
@@ -39,7 +38,7 @@ impl StreamId {
         }
     }
 
-    /// Reads `ms-seq`, or `ms` alone, which stands for `seq_if_missing`.
+    /// Reads `ms-seq`, or `ms` alone with the sequence number `seq_if_missing`.
     pub fn parse(text: &[u8], seq_if_missing: u64) -> Option<Self> {
         match text.iter().position(|&c| c == b'-') {
             Some(at) => Some(StreamId::new(parse_part(&text[..at])?, parse_part(&text[at + 1..])?)),

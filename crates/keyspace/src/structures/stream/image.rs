@@ -1,13 +1,13 @@
-//! A stream that an image takes in portions, between which it changes.
+//! Snapshot of a stream, taken in portions between which the stream changes.
 //!
-//! A portion is some chunks. Those that were there when the image began have numbers; of one that
-//! is changed or removed before it was handed out, what it was is kept. Behind the last chunk its
-//! groups are handed out (`group/image.rs`). All else that a stream has is copied when the image
-//! begins, and handed out when the stream itself is no longer needed.
+//! A portion is some chunks. The chunks present at the begin are numbered; before one of them is
+//! changed or removed untaken, a copy is kept. Its groups follow the last chunk (`group/image.rs`).
+//! The other properties of the stream are copied at the begin, and are taken when the stream itself
+//! is no longer needed.
 //!
 //! ```text
-//! chunks    | handed out, or new at the front: none | next: a number, or `KEPT` | ... | later |
-//! kept      what chunks were, by number
+//! chunks    | taken, or new at the front: none | next: a number, or `KEPT` | ... | new |
+//! kept      old chunks, by number
 //! ```
 
 use crate::structures::image::ImageId;
@@ -17,24 +17,24 @@ use crate::structures::stream::id::StreamId;
 use crate::structures::stream::{Groups, Stream};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Chunks that are handed out at once, of a few KiB each.
+/// Chunks taken at once, of a few KiB each.
 const CHUNKS_AT_ONCE: usize = 16;
 
-/// Instead of the number of a chunk: what it was is kept.
+/// Replaces the number of a chunk with a kept copy.
 const KEPT: u32 = u32::MAX;
 
-/// How far it is.
+/// Progress of the snapshot.
 #[derive(Debug)]
 pub(super) struct Taking {
     id: ImageId,
-    /// The first chunk that has yet to be handed out.
+    /// The first chunk not yet taken.
     next: usize,
-    /// The numbers of that one and those after it that were there at the beginning.
+    /// The numbers of this and the following chunks, as far as they were present at the begin.
     numbers: VecDeque<u32>,
     kept: BTreeMap<u32, Chunk>,
-    /// The stream without entries and groups; none when that is all that is left.
+    /// The stream without entries and groups; none once this is the rest itself.
     rest: Option<Box<Stream>>,
-    /// What it is was said, behind the last chunk.
+    /// Whether the stream's properties, which follow the last chunk, were passed.
     is_told: bool,
     /// ID of the first entry.
     first: StreamId,
@@ -42,7 +42,7 @@ pub(super) struct Taking {
     groups: usize,
 }
 
-/// Entries of a stream that are written together.
+/// Entries of a stream saved together.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamNode<'e>(&'e Chunk);
 
@@ -53,9 +53,9 @@ impl<'e> StreamNode<'e> {
     }
 }
 
-/// What is to be called before each change of a chunk, while an image is being taken.
+/// Called before each change of a chunk while a snapshot is being taken.
 impl Taking {
-    /// The number of a chunk that has yet to be handed out as it is.
+    /// The number of a chunk not yet taken nor kept.
     fn number(&mut self, index: usize) -> Option<&mut u32> {
         self.numbers.get_mut(index.checked_sub(self.next)?)
     }
@@ -79,7 +79,7 @@ impl Taking {
 }
 
 impl Stream {
-    /// Begins an image of what there is.
+    /// Begins a snapshot of the present state.
     pub(crate) fn begin_image(&mut self, id: ImageId) {
         let rest = Stream {
             chunks: VecDeque::new(),
@@ -93,7 +93,7 @@ impl Stream {
         self.taking = Some(Box::new(Taking {
             id,
             next: 0,
-            // A chunk takes more than one byte of memory, and a number is below 2^32 - 1.
+            // A chunk takes more than one byte of memory, so its number is below 2^32 - 1.
             numbers: (0..self.chunks.len() as u32).collect(),
             kept: BTreeMap::new(),
             rest: Some(Box::new(rest)),
@@ -103,12 +103,12 @@ impl Stream {
         }));
     }
 
-    /// The image that is being taken, if one is.
+    /// The running snapshot, if any.
     pub(crate) fn image_id(&self) -> Option<ImageId> {
         self.taking.as_ref().map(|taking| taking.id)
     }
 
-    /// To be called before a chunk is changed.
+    /// Called before a chunk is changed.
     #[inline]
     pub(super) fn before_change(&mut self, index: usize) {
         if let Some(taking) = &mut self.taking
@@ -118,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// To be called with a chunk that was removed.
+    /// Called with a removed chunk.
     #[inline]
     pub(super) fn drop_chunk(&mut self, index: usize, chunk: Chunk) {
         if let Some(taking) = &mut self.taking {
@@ -126,9 +126,9 @@ impl Stream {
         }
     }
 
-    /// Gives `take` the next chunks of the image, and then its groups, until it has enough; false
-    /// when they all were, after which [`Stream::take_rest`] says how it goes on. Of a rest it
-    /// gives what it is, and is done.
+    /// Passes the next chunks of the snapshot, and then its groups, to `take` until it has enough;
+    /// false at the end, after which [`Stream::take_rest`] returns the rest. Called on that rest,
+    /// passes its properties and ends.
     pub(crate) fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         let Some(taking) = &mut self.taking else { return false };
         if taking.rest.is_none() {
@@ -167,12 +167,12 @@ impl Stream {
         true
     }
 
-    /// The rest of an image whose chunks and groups were all handed out: a stream that is the
-    /// image's own.
+    /// The rest of a snapshot after all chunks and groups were taken: a stream owned by the
+    /// snapshot.
     pub(crate) fn take_rest(&mut self) -> Option<Stream> {
         let mut taking = self.taking.take()?;
         let mut rest = *taking.rest.take()?;
-        // To be freed with it.
+        // Freed together with the rest.
         rest.groups = self.groups.end_image();
         rest.taking = Some(taking);
         Some(rest)

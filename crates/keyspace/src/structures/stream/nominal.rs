@@ -1,11 +1,10 @@
-//! How large the listpack would be in which Redis keeps a chunk: its size decides, together with
-//! the number of entries, where one node ends and the next begins, which approximate trimming makes
-//! visible.
+//! Size of the listpack in which Redis would keep a chunk: together with the number of entries it
+//! decides the boundaries of nodes, which approximate trimming makes visible.
 
 use crate::structures::packed::Item;
 use crate::structures::stream::id::StreamId;
 
-/// A listpack's own header and end.
+/// Header and end mark of a listpack.
 const LISTPACK: usize = 7;
 /// A small number.
 const NUMBER: usize = 2;
@@ -15,7 +14,7 @@ pub(super) fn chunk_len<'a>(names: impl Iterator<Item = &'a &'a [u8]>) -> usize 
     LISTPACK + 4 * NUMBER + names.map(|name| text_len(name)).sum::<usize>()
 }
 
-/// One entry: flags, both differences to the node's first ID, fields, and the number of items.
+/// Size of an entry: flags, both differences to the node's first ID, fields, and the item count.
 pub(super) fn entry_len(base: StreamId, id: StreamId, fields: &[&[u8]], same: bool) -> usize {
     let ids = integer_len(id.ms.wrapping_sub(base.ms) as i64)
         + integer_len(id.seq.wrapping_sub(base.seq) as i64);
@@ -47,7 +46,7 @@ fn integer_len(n: i64) -> usize {
     }
 }
 
-/// With the length that stands behind an element.
+/// Length including the back length after an element.
 fn back_len(len: usize) -> usize {
     len + match len {
         0..128 => 1,

@@ -1,20 +1,20 @@
-//! What a stream remembers of producers that tell it their own IDs, so that an entry sent twice is
+//! Idempotent producers of a stream: recent IDs chosen by producers, so that an entry sent twice is
 //! added once.
 
 use crate::structures::stream::id::StreamId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Seconds for which an ID is remembered unless `XCFGSET` says otherwise.
+/// Default retention time of an ID in seconds, changed by `XCFGSET`.
 const DURATION_S: u32 = 100;
-/// Number of IDs remembered of each producer unless `XCFGSET` says otherwise.
+/// Default number of IDs retained per producer, changed by `XCFGSET`.
 const IDS_MAX: u32 = 100;
-/// Bytes that an ID takes beside its text.
+/// Bytes of an ID in addition to its text.
 const ID_BYTES: usize = 256;
-/// Bytes that a producer takes beside its name.
+/// Bytes of a producer in addition to its name.
 const PRODUCER_BYTES: usize = 128;
 
-/// The producers of a stream, each with the IDs that it gave its latest entries.
+/// The producers of a stream, each with the IDs of its latest entries.
 #[derive(Clone, Debug)]
 pub struct Producers {
     duration_s: u32,
@@ -22,19 +22,18 @@ pub struct Producers {
     added: u64,
     duplicates: u64,
     producers: BTreeMap<Arc<[u8]>, Producer>,
-    /// Every ID that is remembered, with the producer, by the entry it belongs to: the oldest
-    /// first.
+    /// Every retained ID with its producer, by the stream ID of its entry: the oldest first.
     by_entry: BTreeSet<Remembered>,
     bytes: usize,
 }
 
-/// An entry, its producer, and the ID that the producer gave it.
+/// An entry, its producer, and the producer's ID for it.
 type Remembered = (StreamId, Arc<[u8]>, Arc<[u8]>);
 
 #[derive(Clone, Debug, Default)]
 struct Producer {
     entries: BTreeMap<Arc<[u8]>, StreamId>,
-    /// The same, oldest first.
+    /// The IDs by stream ID, oldest first.
     order: BTreeSet<(StreamId, Arc<[u8]>)>,
 }
 
@@ -53,17 +52,17 @@ impl Default for Producers {
 }
 
 impl Producers {
-    /// Seconds for which an ID is remembered.
+    /// Retention time of an ID in seconds.
     pub fn duration_s(&self) -> u32 {
         self.duration_s
     }
 
-    /// Number of IDs remembered of each producer.
+    /// Number of IDs retained per producer.
     pub fn ids_max(&self) -> u32 {
         self.ids_max
     }
 
-    /// Number of IDs that were ever noted.
+    /// Number of IDs ever added.
     pub fn added(&self) -> u64 {
         self.added
     }
@@ -73,12 +72,12 @@ impl Producers {
         self.duplicates
     }
 
-    /// Number of producers of which an ID is remembered.
+    /// Number of producers with a retained ID.
     pub fn producers_len(&self) -> usize {
         self.producers.len()
     }
 
-    /// Number of IDs remembered.
+    /// Number of retained IDs.
     pub fn ids_len(&self) -> usize {
         self.by_entry.len()
     }
@@ -88,17 +87,17 @@ impl Producers {
         self.bytes
     }
 
-    /// Every ID remembered, as entry, producer and ID, the oldest first.
+    /// Every retained ID, as entry, producer and ID, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (StreamId, &[u8], &[u8])> {
         self.by_entry.iter().map(|(entry, producer, id)| (*entry, &**producer, &**id))
     }
 
-    /// The entry that a producer gave this ID, if it is still remembered.
+    /// The entry with this ID of a producer, if the ID is still retained.
     pub fn entry(&self, producer: &[u8], id: &[u8]) -> Option<StreamId> {
         self.producers.get(producer)?.entries.get(id).copied()
     }
 
-    /// Notes that an entry was sent again.
+    /// Counts an entry that was sent again.
     pub fn count_duplicate(&mut self) {
         self.duplicates += 1;
     }
@@ -109,8 +108,7 @@ impl Producers {
         self.duplicates = duplicates;
     }
 
-    /// Sets for how long, and how many IDs are remembered; what is remembered is forgotten if that
-    /// changes anything.
+    /// Sets the retention time and number of IDs; drops all IDs if either changes.
     pub fn configure(&mut self, duration_s: u32, ids_max: u32) {
         if (duration_s, ids_max) == (self.duration_s, self.ids_max) {
             return;
@@ -119,7 +117,7 @@ impl Producers {
         *self = Producers { duration_s, ids_max, added, duplicates, ..Producers::default() };
     }
 
-    /// Forgets the IDs of entries older than they are to be remembered.
+    /// Drops the IDs of entries older than the retention time.
     pub fn forget_until(&mut self, now_ms: u64) {
         let kept_from = now_ms.saturating_sub(u64::from(self.duration_s) * 1000);
         while let Some(oldest) = self.by_entry.first().filter(|oldest| oldest.0.ms < kept_from) {
@@ -127,8 +125,7 @@ impl Producers {
         }
     }
 
-    /// Remembers which ID a producer gave an entry; it is not remembered yet. Of the producer's
-    /// others the oldest is forgotten if there are more than may be.
+    /// Adds a producer's new ID for an entry. Drops the producer's oldest ID if there are too many.
     pub fn remember(&mut self, producer: &[u8], id: &[u8], entry: StreamId) {
         let name: Arc<[u8]> = match self.producers.get_key_value(producer) {
             Some((name, _)) => Arc::clone(name),

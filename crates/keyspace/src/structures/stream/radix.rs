@@ -1,17 +1,17 @@
-//! How many nodes the radix tree would have in which Redis keeps the nodes of a stream, as `XINFO
-//! STREAM` tells.
+//! Number of nodes of the radix tree in which Redis would keep the nodes of a stream, for `XINFO
+//! STREAM`.
 
 use crate::structures::stream::Stream;
 use crate::structures::stream::id::StreamId;
 
 /// Bytes of a key of the tree: an ID.
 const KEY_LEN: u32 = 16;
-/// Chunks looked at; of more, the others are taken to be like them.
+/// Maximum number of chunks examined; the result is extrapolated to the others.
 const LOOKED_AT_MAX: usize = 65_536;
 
 impl Stream {
-    /// Number of nodes of the radix tree: one where keys part, one for each run of bytes between,
-    /// and a leaf for each key.
+    /// Number of nodes of the radix tree: one where keys diverge, one for each run of bytes
+    /// between, and a leaf for each key.
     pub fn radix_nodes(&self) -> usize {
         let looked_at = self.chunks.len().min(LOOKED_AT_MAX);
         let nodes = radix_nodes(self.chunks.iter().take(looked_at).map(|chunk| chunk.base()));
@@ -22,13 +22,13 @@ impl Stream {
     }
 }
 
-/// The nodes of the tree of these keys, which ascend.
+/// Number of nodes of the tree with these ascending keys.
 fn radix_nodes(mut keys: impl Iterator<Item = StreamId>) -> usize {
     let Some(mut before) = keys.next() else { return 1 };
     // The leaf of the first key.
     let mut nodes = 1;
-    // Depths at which keys part, on the way to the latest key; and the deepest of them for that key
-    // so far.
+    // Depths at which keys diverge, on the path to the latest key; and the deepest of them for that
+    // key so far.
     let mut partings: Vec<u32> = Vec::new();
     let mut deepest = None;
     for key in keys {
@@ -52,12 +52,12 @@ fn radix_nodes(mut keys: impl Iterator<Item = StreamId>) -> usize {
     nodes
 }
 
-/// Whether there are bytes between a parting (none: the root) and what follows it at `depth`.
+/// Whether there are bytes between a branch (none: the root) and the next one at `depth`.
 fn run(parting: Option<u32>, depth: u32) -> usize {
     usize::from(depth > parting.map_or(0, |at| at + 1))
 }
 
-/// Number of bytes that two IDs have in common from the front.
+/// Number of common first bytes of two IDs.
 fn common_prefix(a: StreamId, b: StreamId) -> u32 {
     let wide = |id: StreamId| u128::from(id.ms) << 64 | u128::from(id.seq);
     (wide(a) ^ wide(b)).leading_zeros() / 8

@@ -1,4 +1,4 @@
-//! Walks over a stream's entries, in either direction.
+//! Iterators over a stream's entries, in either direction.
 
 use crate::structures::stream::Stream;
 use crate::structures::stream::chunk::{Chunk, Entries, EntryRef};
@@ -24,7 +24,7 @@ impl<'a> Range<'a> {
         Range { entries, chunks, end }
     }
 
-    /// Number of entries that are still to come; `max` if there are as many or more.
+    /// Number of remaining entries; `max` if there are as many or more.
     pub(super) fn count_up_to(mut self, max: usize) -> usize {
         let mut count = 0;
         while let Some(entries) = &mut self.entries {
@@ -69,7 +69,7 @@ impl<'a> Iterator for Range<'a> {
 #[derive(Clone, Debug)]
 pub struct RevRange<'a> {
     chunk: Option<&'a Chunk>,
-    /// Entries of `chunk` that are still to come.
+    /// Remaining entries of `chunk`.
     places: Vec<(StreamId, u32)>,
     /// The chunks before it.
     chunks: vec_deque::Iter<'a, Chunk>,

@@ -4,49 +4,49 @@ use crate::structures::stream::Stream;
 use crate::structures::stream::chunk::Chunk;
 use crate::structures::stream::id::StreamId;
 
-/// How far a stream is trimmed.
+/// Target of a trim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TrimTo {
-    /// To this number of entries.
+    /// Keep this number of entries.
     Len(u64),
-    /// To the entries with this ID or a greater one.
+    /// Keep the entries with this ID or a greater one.
     Id(StreamId),
 }
 
-/// How entries that consumer groups may refer to are deleted.
+/// Treatment of consumer groups' references to deleted entries.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum References {
-    /// The references stay.
+    /// Keep the references.
     #[default]
     Keep,
-    /// The references go with the entry.
+    /// Delete the references together with the entry.
     Delete,
-    /// Entries that not every group has acknowledged stay.
+    /// Keep entries that not every group has acknowledged.
     Acked,
 }
 
 /// A trim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Trim {
-    /// How far.
+    /// Target of the trim.
     pub to: TrimTo,
-    /// Whether whole nodes are enough; if [references](References) matter, it is exact all the
-    /// same.
+    /// Whether whole nodes are enough; if [references](References) matter, the trim is exact
+    /// anyway.
     pub approximate: bool,
-    /// Entries looked at, whole nodes at a time; 0 for no limit.
+    /// Maximum number of entries checked, in whole nodes; 0 for no limit.
     pub limit: u64,
-    /// What becomes of references.
+    /// Treatment of references.
     pub references: References,
 }
 
-/// What a trim comes to.
+/// Result of a trim.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Trimmed {
-    /// Number of entries that go.
+    /// Number of removed entries.
     pub count: u64,
-    /// All entries up to this ID go; without [`References::Acked`].
+    /// All entries up to this ID are removed; without [`References::Acked`].
     pub up_to: StreamId,
-    /// The entries that go; with [`References::Acked`].
+    /// The removed entries; with [`References::Acked`].
     pub entries: Vec<StreamId>,
 }
 
@@ -63,7 +63,7 @@ impl Stream {
             }
             let whole = match trim.to {
                 TrimTo::Len(to) => len - chunk.live() >= to,
-                // As in Redis, which sees the deleted ones too.
+                // As in Redis, which includes the deleted entries.
                 TrimTo::Id(to) => chunk.top() < to,
             };
             if whole && trim.references != References::Acked {
@@ -81,7 +81,7 @@ impl Stream {
         plan
     }
 
-    /// Adds to the plan the entries of a chunk that does not go whole.
+    /// Adds to the plan some entries of a chunk that is not removed as a whole.
     fn plan_part(&self, chunk: &Chunk, trim: &Trim, plan: &mut Trimmed) {
         let mut entries = chunk.entries();
         while let Some(id) = entries.next_id() {
@@ -102,7 +102,7 @@ impl Stream {
         }
     }
 
-    /// Removes all entries up to `id`; says how many there were.
+    /// Removes all entries up to `id`; returns their number.
     pub(crate) fn trim_up_to(&mut self, id: StreamId) -> u64 {
         let before = self.len;
         while let Some(chunk) = self.chunks.front() {

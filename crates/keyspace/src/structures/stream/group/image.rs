@@ -1,12 +1,11 @@
-//! Consumer groups that an image takes in portions, between which they change.
+//! Snapshot of consumer groups, taken in portions between which they change.
 //!
-//! Who the consumers are and how far a group has read is copied when the image begins. Pending
-//! entries are handed out by ID: of one that is changed, removed or added before it is its turn,
-//! what it was is kept.
+//! Consumers and last delivered IDs are copied when the snapshot begins. Pending entries are taken
+//! by ID: before an entry beyond that position is changed, removed or added, its old state is kept.
 //!
 //! ```text
-//! pending   | handed out: whatever it is now | up to here | there, unless kept | ...
-//! kept                                                    | by ID: what it was, if there |
+//! pending   | taken: may change freely | position | as it was, unless kept | ...
+//! kept                                            | by ID: the old state, if there was one |
 //! ```
 
 use crate::structures::image::{ImageElement, TakeElement};
@@ -15,10 +14,10 @@ use crate::structures::stream::group::{Group, Groups, NOBODY, Pending, Slot, gro
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, ControlFlow};
 
-/// Pending entries that are handed out at once.
+/// Pending entries taken at once.
 const PENDING_AT_ONCE: usize = 1024;
 
-/// What a value has for itself: its copies begin without it.
+/// A value excluded from copies: a clone is empty.
 #[derive(Debug)]
 pub(super) struct Apart<T>(Option<Box<T>>);
 
@@ -34,63 +33,63 @@ impl<T> Clone for Apart<T> {
     }
 }
 
-/// How far the pending entries of a group are.
+/// Progress of the snapshot of a group's pending entries.
 #[derive(Debug, Default)]
 pub(super) struct PendingImage {
-    /// The last one that was handed out.
+    /// The last entry taken.
     last: Option<StreamId>,
-    /// What later ones were that are not so any more.
+    /// Old state of later entries changed since.
     kept: BTreeMap<StreamId, Option<Slot>>,
 }
 
-/// How far the groups of a stream are.
+/// Progress of the snapshot of a stream's groups.
 #[derive(Debug)]
 pub(super) struct GroupsImage {
-    /// Those that were not handed out, or not as a whole: the first, once it is begun.
+    /// Groups not yet taken completely: the first is in progress if `is_begun`.
     heads: VecDeque<GroupHead>,
     is_begun: bool,
-    /// Entries of that group that were given back, by their numbers.
+    /// Entries of that group that were given back, by their numbers in the queue.
     given_back: BTreeMap<u64, StreamId>,
-    /// Groups that were removed meanwhile.
+    /// Groups removed during the snapshot.
     gone: BTreeMap<Box<[u8]>, Group>,
-    /// Those of them that were handed out.
+    /// Groups taken.
     done: Groups,
 }
 
-/// What a group was at the image's moment, but for its pending entries.
+/// State of a group at the snapshot's begin, without its pending entries.
 #[derive(Debug)]
 pub struct GroupHead {
     name: Box<[u8]>,
     last_delivered: StreamId,
     entries_read: Option<u64>,
     consumers: Vec<ConsumerHead>,
-    /// The place among the consumers by the number of a consumer's ID.
+    /// Index among the consumers by the number of a consumer's ID.
     places: Vec<u32>,
     pending_len: usize,
     nacked_len: usize,
 }
 
-/// What a consumer was at the image's moment.
+/// State of a consumer at the snapshot's begin.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConsumerHead {
-    /// Its name.
+    /// Consumer name.
     pub name: Box<[u8]>,
-    /// When it last tried to get entries, Unix milliseconds.
+    /// Time of its last attempt to get entries, in Unix milliseconds.
     pub seen_ms: i64,
-    /// When it last got some.
+    /// Time at which it last got entries.
     pub active_ms: Option<i64>,
 }
 
-/// A pending entry as it was at the image's moment.
+/// State of a pending entry at the snapshot's begin.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PendingHead {
     /// The entry.
     pub id: StreamId,
-    /// The place of its consumer among those of the group; none if it was given back.
+    /// Index of its consumer among those of the group; none if it was given back.
     pub owner: Option<usize>,
-    /// When it was delivered last, Unix milliseconds; 0 if it was given back.
+    /// Time of the last delivery, in Unix milliseconds; 0 if it was given back.
     pub delivered_ms: i64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub count: u64,
 }
 
@@ -116,17 +115,17 @@ impl GroupHead {
         }
     }
 
-    /// Its name.
+    /// Group name.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// The greatest ID that was delivered to a consumer, or that was set.
+    /// The greatest ID delivered to a consumer, or set by a command.
     pub fn last_delivered(&self) -> StreamId {
         self.last_delivered
     }
 
-    /// Number of entries of the stream up to that one, as far as it is known.
+    /// Number of entries of the stream up to that one, if known.
     pub fn entries_read(&self) -> Option<u64> {
         self.entries_read
     }
@@ -154,7 +153,7 @@ impl GroupHead {
 }
 
 impl Groups {
-    /// Begins an image of what there is.
+    /// Begins a snapshot of the present state.
     pub(in crate::structures::stream) fn begin_image(&mut self) {
         let heads = self.groups.iter().map(|(name, group)| GroupHead::of(name, group)).collect();
         for group in self.groups.values_mut() {
@@ -169,7 +168,7 @@ impl Groups {
         }));
     }
 
-    /// To be called with a group that was removed.
+    /// Called with a removed group.
     pub(super) fn removed(&mut self, name: &[u8], group: Group) {
         if let Some(image) = &mut self.image.0
             && group.image.0.is_some()
@@ -178,8 +177,8 @@ impl Groups {
         }
     }
 
-    /// Gives `take` some of the image: each group, what it has pending, and what was given back in
-    /// the order in which it was. False when that was all.
+    /// Passes some of the snapshot to `take`: each group, its pending entries, and its entries
+    /// given back in their order. False at the end.
     pub(in crate::structures::stream) fn continue_image(
         &mut self,
         take: &mut TakeElement<'_>,
@@ -222,14 +221,14 @@ impl Groups {
         !image.heads.is_empty()
     }
 
-    /// The image is over: groups that only it still had, which are to be freed.
+    /// Ends the snapshot; returns the groups owned only by it, to be freed.
     pub(in crate::structures::stream) fn end_image(&mut self) -> Groups {
         self.image.0.take().map_or_else(Groups::default, |image| image.done)
     }
 }
 
 impl Group {
-    /// To be called before a pending entry is changed, removed or added.
+    /// Called before a pending entry is changed, removed or added.
     #[inline]
     pub(super) fn before_change(&mut self, id: StreamId) {
         if let Some(image) = &mut self.image.0
@@ -240,7 +239,8 @@ impl Group {
         }
     }
 
-    /// Gives `take` the next pending entries of the image until it has enough; false at the end.
+    /// Passes the next pending entries of the snapshot to `take` until it has enough; false at the
+    /// end.
     fn continue_image(&mut self, take: &mut dyn FnMut(StreamId, Slot) -> ControlFlow<()>) -> bool {
         let Some(image) = &mut self.image.0 else { return false };
         let start = image.last.map_or(Bound::Unbounded, Bound::Excluded);
@@ -272,7 +272,8 @@ mod tests {
         StreamId::new(n, 0)
     }
 
-    /// What one portion hands out: numbers of pending entries, and of those given back below zero.
+    /// Takes one portion: numbers of pending entries, and of entries given back as negative
+    /// numbers.
     fn portion(groups: &mut Groups) -> (Vec<i64>, bool) {
         let mut taken = Vec::new();
         let goes_on = groups.continue_image(&mut |element| {
@@ -303,7 +304,7 @@ mod tests {
         groups.begin_image();
         let (mut taken, mut goes_on) = portion(&mut groups);
         assert_eq!((taken.len(), goes_on), (PENDING_AT_ONCE, true));
-        // The copy has nothing to do with the image, and the group that takes its name neither.
+        // The copy and the group that takes its name are not part of the snapshot.
         let copy = groups.clone();
         groups.change(b"g", |group| {
             (1..=many).for_each(|n| {
