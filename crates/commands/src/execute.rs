@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, HashSlot};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::long::{Inside, MANY_ARGUMENTS, MOVE_UNITS};
+use crate::long::{MANY_ARGUMENTS, MOVE_UNITS, Whole};
 use crate::random::Random;
 use crate::recent;
 use crate::scripting::libraries::List;
@@ -29,9 +29,8 @@ use crate::spec::{Command, Flags, Handler, KeyShape, Locks, Registry, Request};
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
 use petrel_resp::Reply;
-use petrel_table::KeyFlags;
-use petrel_table::bits;
 use petrel_table::keys::{InvalidKeys, KeyRef, key_positions};
+use petrel_table::{KeyFlags, bits};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,15 +94,14 @@ pub struct Executor {
     pub(crate) units_left: usize,
     /// [`Executor::give_way`].
     pub(crate) gives_way: bool,
-    /// Units that the running command may be expected to take on this thread
-    /// ([`crate::long::expect`]).
+    /// Maximum of [`crate::long::expect`] for the running command, in units.
     pub(crate) units_here: usize,
     /// Units that a command may be expected to take on this thread, unless it cannot go elsewhere.
     pub(crate) move_units: usize,
     /// State of the running command on a helper.
     pub(crate) helping: Option<Helping>,
     /// The running transaction or script, once a command of it takes long.
-    pub(crate) inside: Option<Rc<Inside>>,
+    pub(crate) inside: Option<Rc<dyn Whole>>,
 }
 
 /// A call that was aborted before it changed anything.

@@ -32,12 +32,13 @@
 mod held;
 mod inside;
 mod units;
+mod whole;
 
 pub use held::LongHeld;
-pub(crate) use inside::Inside;
 pub(crate) use units::{
     MANY_ARGUMENTS, MOVE_UNITS, UNITS_PER_CHANGE, UNITS_PER_ITEM, expect, size_units,
 };
+pub(crate) use whole::Whole;
 
 use crate::admit::Moment;
 use crate::answer::{Answer, WaitEnd};
@@ -103,7 +104,7 @@ enum Signals {
     /// None yet: it is given up when it takes long.
     None,
     Helper(HelperSignals),
-    Inside(Rc<Inside>),
+    Inside(Rc<dyn Whole>),
 }
 
 /// Signals that end a helper's command.

@@ -9,7 +9,7 @@
 //!                              killed, its client is gone, the server stops: ended
 //! ```
 
-use super::ENDED;
+use super::{ENDED, Whole};
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// A transaction or a script with a command that takes long.
-pub(crate) struct Inside {
+struct Inside {
     run: Rc<SlowRun>,
     /// Whether it had written before the running command.
     wrote: Cell<bool>,
@@ -30,32 +30,34 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// The error that has ended it, if one has.
-    pub fn ended(&self) -> Option<&'static str> {
+    fn end(&self, why: Option<&'static str>) -> Outcome {
+        if why.is_none() {
+            return Ok(());
+        }
+        self.ended.set(why);
+        Err(Fail::PUT_OFF_ENDED)
+    }
+}
+
+impl Whole for Inside {
+    fn ended(&self) -> Option<&'static str> {
         self.ended.get()
     }
 
-    /// Prepares the next command; false if it has ended. `wrote`: commands before this one may have
-    /// changed something; `writes`: this one may.
-    pub fn begin_call(&self, wrote: bool, writes: bool) -> bool {
+    fn begin_call(&self, wrote: bool, writes: bool) -> bool {
         self.wrote.set(wrote);
         let watched = self.run.watched();
         let goes_on = self.ended().is_none() && self.look().is_ok();
         goes_on && (!writes || watched.begin_to_write() || self.end(self.run.killed()).is_ok())
     }
 
-    /// Notes that the command is over. `wrote`: it, or another before, may have changed something.
-    pub fn end_call(&self, wrote: bool) {
+    fn end_call(&self, wrote: bool) {
         if wrote {
             self.run.watched().note_write();
         }
     }
 
-    /// Called now and then while the command works and has changed nothing yet.
-    ///
-    /// # Errors
-    /// If it is to end.
-    pub fn look(&self) -> Outcome {
+    fn look(&self) -> Outcome {
         let wrote = self.wrote.get();
         if !wrote {
             self.run.watched().withdraw_write();
@@ -65,12 +67,8 @@ impl Inside {
         self.end(ended.or_else(|| is_left().then_some("The client has left")))
     }
 
-    fn end(&self, why: Option<&'static str>) -> Outcome {
-        if why.is_none() {
-            return Ok(());
-        }
-        self.ended.set(why);
-        Err(Fail::PUT_OFF_ENDED)
+    fn units_before(&self) -> usize {
+        self.units_before
     }
 }
 
@@ -89,10 +87,10 @@ impl Ctx<'_> {
 
 impl Executor {
     /// Executes the commands that follow as parts of a transaction or a script that runs for long.
-    pub(crate) fn begin_inside(&mut self, run: Rc<SlowRun>) -> Rc<Inside> {
+    pub(crate) fn begin_inside(&mut self, run: Rc<SlowRun>) -> Rc<dyn Whole> {
         let units_before = std::mem::replace(&mut self.units_here, usize::MAX);
         let (wrote, ended) = (Cell::new(false), Cell::new(None));
-        let inside = Rc::new(Inside { run, wrote, ended, units_before });
+        let inside: Rc<dyn Whole> = Rc::new(Inside { run, wrote, ended, units_before });
         self.inside = Some(inside.clone());
         inside
     }
@@ -101,20 +99,20 @@ impl Executor {
     #[inline]
     pub(crate) fn end_inside(&mut self) {
         if let Some(inside) = self.inside.take() {
-            self.units_here = inside.units_before;
+            self.units_here = inside.units_before();
         }
     }
 
     /// Begins a script, whose commands are given up when they take long, whatever it is part of.
     /// The result is for [`Executor::leave_script`].
     #[inline]
-    pub(crate) fn enter_script(&mut self) -> (Option<Rc<Inside>>, usize) {
+    pub(crate) fn enter_script(&mut self) -> (Option<Rc<dyn Whole>>, usize) {
         (self.inside.take(), std::mem::replace(&mut self.units_here, self.move_units))
     }
 
     /// Ends a script.
     #[inline]
-    pub(crate) fn leave_script(&mut self, (inside, units): (Option<Rc<Inside>>, usize)) {
+    pub(crate) fn leave_script(&mut self, (inside, units): (Option<Rc<dyn Whole>>, usize)) {
         (self.inside, self.units_here) = (inside, units);
     }
 
