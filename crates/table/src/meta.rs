@@ -110,11 +110,10 @@ bitset! {
         /// Asks about logs on disks, first about the log of the member that the client is connected
         /// to.
         ASKS_LOGS = 21 "asks_logs",
-        /// Works on no keys, and may run on a helper thread all the same: it depends on nothing but
-        /// its arguments.
+        /// Works on no keys, and may run on a helper thread: it depends on its arguments only.
         MOVES = 22 "moves",
-        /// Its work grows with a product of sizes, or with a pattern: a transaction with it may run
-        /// for long, as a script.
+        /// Takes work that grows with a product of sizes, or with a pattern: a transaction with it
+        /// may run for long, as a script.
         TAKES_LONG = 23 "takes_long",
     }
 }

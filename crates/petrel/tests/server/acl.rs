@@ -301,7 +301,7 @@ fn users_of_the_configuration_and_what_is_wrong_with_them() {
         ("user\n", "petrel.conf:1: user takes a name and rules"),
         (
             "user bob on\naclfile x\n",
-            "petrel.conf:1: users can stand either in the configuration or in the file",
+            "petrel.conf:1: users can be defined either in the configuration or in the aclfile",
         ),
         ("aclfile nosuch\n", "cannot read nosuch: "),
     ] {

@@ -4,6 +4,7 @@
 use crate::harness::*;
 use crate::replication_primary::{encoded, snapshot_of};
 use petrel_resp::Value;
+use std::io::Read;
 
 /// Calls that put a text of theirs into an error.
 const CALLS: &[&[&str]] = &[
@@ -663,7 +664,8 @@ fn valkey_8_1_5_append_only_files_of_later_versions() {
         (scratch, [&args[..], &[check]].concat())
     };
     let (scratch, strict) = started("strict");
-    let ended = run_to_end(&scratch, &[&["--port", "0"], &strict[..]].concat());
+    let ended =
+        run_to_end(&scratch, &[&["--port", "0", "--unixsocket", "s"], &strict[..]].concat());
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(!ended.status.success() && said.contains("RDB version 99 is not known"), "{said}");
     let (scratch, relaxed) = started("relaxed");
@@ -698,7 +700,10 @@ fn valkey_9_1_0_a_primary_that_closes_the_connection() {
     let primary = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = primary.local_addr().unwrap().port().to_string();
     let replica = Server::start("epoll", &["--replicaof", &format!("127.0.0.1 {port}")]);
-    drop(primary.accept().unwrap());
+    let (mut link, _) = primary.accept().unwrap();
+    // A connection with unread bytes would be reset.
+    assert_ne!(link.read(&mut [0; 64]).unwrap(), 0);
+    drop(link);
     eventually("the log says why", || replica.output().contains("it closed the connection"));
     assert!(!replica.output().contains("Success"));
 }

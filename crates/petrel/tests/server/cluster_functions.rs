@@ -240,7 +240,7 @@ fn refuses_what_redis_refuses(server: &Server) {
     let reply = call(&mut client, "FUNCTION FLUSH NOW");
     assert_eq!(reply, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
     let reply = load(&mut client, &format!("{}--{}", library("large", 6), "x".repeat(1 << 20)));
-    assert!(reply.contains("at most 1048576 are kept in a cluster"), "{reply}");
+    assert!(reply.contains("at most 1048576 are allowed in a cluster"), "{reply}");
     assert_eq!(call(&mut client, "MULTI"), "OK");
     let reply = call(&mut client, "FUNCTION DELETE second");
     let refused = "ERR FUNCTION|DELETE is not supported in a transaction or script of a cluster: ";

@@ -63,7 +63,7 @@ pub enum Stop {
     Quota,
     /// The last command has no reply yet: it waits for a key.
     Waits,
-    /// The next command runs a script, or a transaction that may take long, so the worker needs a busy
+    /// The next command runs a script, or a transaction that may take long; the worker needs a busy
     /// loop.
     Script,
     /// The next command depends on outstanding replies of other nodes.

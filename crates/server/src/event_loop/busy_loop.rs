@@ -1,12 +1,12 @@
-//! Serves a worker's connections while the worker runs a slow script, or a transaction with commands
-//! that take long, so that they are answered meanwhile.
+//! Serves a worker's connections while the worker runs a slow script, or a transaction with long
+//! commands, so that they are answered meanwhile.
 //!
 //! ```text
-//!  worker      a command runs a script ─ lends what its connections need ─ executes ───────────────── takes it back
+//!  worker      a command runs a script ─ detaches its connections ─ ─ ─ ─ ─ executes ───────────────── takes it back
 //!                                                                            │ the script is slow
 //!                                                                            ▼ now and then, from the interpreter's hook
 //!                                                                              or a command that takes long
-//!  stand-in                                              poll ─ read ─ answer: BUSY, or what may be done meanwhile
+//!  busy loop                                             poll ─ read ─ answer: BUSY, or what may be done meanwhile
 //! ```
 //!
 //! The same happens while another worker's script has the whole keyspace for long: then the worker
