@@ -7,6 +7,9 @@ use petrel_keyspace::custom::{
 use petrel_keyspace::{Effect, Handle, Keyspace, Options, Origin, Type, View};
 use std::sync::{Arc, Mutex};
 
+/// Operations and bodies of changes.
+type Changes = Vec<(u8, Vec<u8>)>;
+
 const MODULE: u64 = 0x1111_2222_3333_4400;
 
 /// A text, from its first byte on: packed up to [`PACKED_MAX`], boxed beyond.
@@ -170,7 +173,7 @@ fn packed_values_grow_until_they_are_boxed() {
 #[test]
 fn changes_pass_as_effects() {
     let mut handle = handle();
-    let noted: Arc<Mutex<Vec<(u8, Vec<u8>)>>> = Arc::default();
+    let noted: Arc<Mutex<Changes>> = Arc::default();
     let sink = noted.clone();
     handle.set_sink(Some(Box::new(move |_: u16, effect: &Effect<'_>| {
         if let Effect::Custom { change: CustomChange { op, body }, .. } = *effect {
