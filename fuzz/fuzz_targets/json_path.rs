@@ -1,5 +1,5 @@
-//! An untrusted path must be refused, or find values by steps that lead to them, within its budgets of steps and
-//! memory in proportion to the document, whatever both are.
+//! An untrusted path must be refused, or find values by steps that lead to them, within budgets of
+//! steps and memory in proportion to the document.
 //!
 //! The input is a path, a newline, a document.
 

@@ -39,7 +39,7 @@ impl Entry {
     ///
     /// # Panics
     ///
-    /// Where the file is wrong: it is a part of the program, and tests read all of it.
+    /// If the number is malformed. The file is part of the program, and tests read all of it.
     pub fn number<T: std::str::FromStr>(&self, keyword: &str) -> Option<T> {
         let text = self.get(keyword)?;
         let number = text.parse().ok();
@@ -57,7 +57,7 @@ fn split(line: &'static str) -> (&'static str, &'static str) {
 ///
 /// # Panics
 ///
-/// Where an attribute has no entry.
+/// If an attribute precedes the first entry.
 pub fn entries(file: &'static str) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for line in file.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {

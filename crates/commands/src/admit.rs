@@ -48,8 +48,8 @@ pub(crate) enum Verdict {
     Hold,
     /// A slow script keeps the thread out of the keyspace, which it may need.
     Busy,
-    /// It runs a script or a transaction that may take long, for which the worker has to lend its
-    /// driver and its connections first.
+    /// Let the worker detach its driver and connections first: the request runs a script, or a
+    /// transaction that may take long.
     Lend,
     /// Ignore it: it comes from a file or a primary, where its effects are other commands.
     Skip,

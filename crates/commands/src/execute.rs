@@ -132,11 +132,11 @@ pub enum Execution {
     Waits,
     /// Not executed: deferred by a pause.
     Held,
-    /// It was not executed: it runs a script or a transaction that may take long, for which its
-    /// worker is to lend its connections.
+    /// Not executed: it runs a script, or a transaction that may take long, and the worker has to
+    /// detach its connections first.
     Lends,
-    /// It was not executed, because of a slow script that is over in a moment; or it was given up,
-    /// and has changed nothing.
+    /// Not executed: a slow script is about to end, or the command was given up before it changed
+    /// anything.
     NextTurn,
     /// Ignored: its effects are in the file or stream as other commands.
     Skipped,

@@ -328,7 +328,7 @@ impl Executor {
         let PutOffCall { command, request, session, host, reply } = &mut ctx;
         let (command, request) = (*command, *request);
         if session.in_exec || self.within_script {
-            // Its caller goes on, or ends.
+            // The script or transaction repeats or ends it.
             if why == PutOff::Ended {
                 self.account(command, request.args, true, *host);
             }

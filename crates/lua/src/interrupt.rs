@@ -41,7 +41,7 @@ pub(crate) fn ask(stack: Stack) -> Option<u32> {
     look(stack).then(|| stack.with(|extra| extra.memory.pace.most()))
 }
 
-/// Lets the server do its work while a script runs; returns whether the script goes on.
+/// Calls the server's hook during a script. Returns whether the script may continue.
 pub(crate) fn look(stack: Stack) -> bool {
     let begun = stack.with(|extra| extra.memory.pace.note());
     let goes_on = interrupted(stack).is_none();

@@ -518,8 +518,8 @@ fn valkey_8_1_2_unblock_does_not_end_a_pause() {
     assert_eq!(show(&paused.receive().unwrap()), "OK");
 }
 
-/// Redis 8.10.0: clients wait for a list at a key, which SORT, or another command that stores, puts in
-/// the place of a value of another type.
+/// Redis 8.10.0: SORT STORE, or another command that stores, replaces a value of another type by a
+/// list for which clients are blocked.
 #[test]
 fn redis_8_10_0_clients_are_served_by_values_that_replace_others() {
     let server = Server::start("epoll", &[]);
@@ -646,8 +646,8 @@ fn valkey_9_0_0_clients_without_touch_are_served() {
     assert_eq!(waiting.text(&["LRANGE", "l", "0", "-1"]), "[y]");
 }
 
-/// Valkey 8.1.5: an append-only file whose base has a version that is not known. Redis 8.10.0: such a base
-/// where defragmentation is on.
+/// Valkey 8.1.5: an append-only file with a base of an unknown version. Redis 8.10.0: such a base with
+/// defragmentation.
 #[test]
 fn valkey_8_1_5_append_only_files_of_later_versions() {
     let mut base = snapshot_of(&["SET a 1", "RPUSH l x y"]);

@@ -269,8 +269,8 @@ struct RequestedRole {
     number: u64,
     /// The thread is there.
     has_thread: bool,
-    /// [`RequestedRole::number`] of the role that the server has: behind it while a change is to be made,
-    /// since the command that asked for it held keys.
+    /// [`RequestedRole::number`] of the server's current role. Lags behind while a change is pending,
+    /// because the command that requested it held keys.
     role_number: u64,
     /// Set if the same role was requested again: try at once, without a pause.
     is_at_once: bool,

@@ -77,8 +77,8 @@ impl Server {
             self.assume_role();
             ks.enter();
         } else {
-            // The link's thread does the rest, which may wait for what this one holds. The client's
-            // next command is one of a replica's already, unless another role was requested meanwhile.
+            // The link's thread does the rest, which may need locks held here. The client's next
+            // command already sees a replica, unless another role was requested meanwhile.
             let is_read_only = self.config.snapshot().replication.replica_read_only;
             let requested = replication.requested.lock();
             if requested.is_role_pending() && requested.primary.is_some() {

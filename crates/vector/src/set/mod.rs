@@ -1,7 +1,7 @@
 //! A set of named vectors, each with attributes.
 //!
-//! One reader-writer lock: any number of searches read, and a writer plans the links of a new
-//! vector concurrently with them; it is exclusive only while linking, for some microseconds. Long
+//! A reader-writer lock guards the set. Any number of searches read, and a writer plans the links
+//! of a new vector beside them; it is exclusive only while linking, for some microseconds. Long
 //! searches release the lock regularly ([`search`]). Writers run one at a time.
 
 mod filtered;

@@ -375,8 +375,8 @@ fn check_foreign<'m>(
     Ok(foreign)
 }
 
-/// Says where the files of another server are kept since the log goes on in those of Petrel, if
-/// that has just begun.
+/// Logs once where the append-only files of another server are kept, when Petrel's log has taken
+/// their place.
 pub(super) fn report_kept(directory: &mut Directory) {
     if let Some(kept) = directory.take_kept() {
         tracing::warn!(
