@@ -1,7 +1,7 @@
 //! Client connection to one node: pipelined commands, replies in order.
 
 use crate::content::{Content, Family};
-use crate::machine::parse;
+use crate::names::parse;
 use crate::witness::{Positions, Witness};
 use crate::workload::{Check, Op, Watch};
 use petrel_cluster::Identity;

@@ -22,14 +22,17 @@
 
 mod connection;
 mod content;
+mod fault;
 mod link;
 mod machine;
+mod names;
 mod outcome;
 mod random;
 mod witness;
 mod workload;
 mod world;
 
+pub use fault::{FAULTS, Fault};
 pub use outcome::Outcome;
 pub use random::Random;
-pub use world::{FAULTS, Fault, Plan, run};
+pub use world::{Plan, run};

@@ -2,16 +2,15 @@
 
 mod shares;
 
-pub use shares::FLUSH;
-
 use crate::content::{Content, Family};
+use crate::fault::Fault;
+use crate::names::{DbKey, FLUSH, parse, slots_of, tagged};
 use crate::witness::{Held, Witness};
 use crate::workload::{is_flush, used_slots};
-use crate::world::Fault;
 use petrel_cluster::lanes::{Served, record_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
-use petrel_cluster::wire::{Exec, Tag, WaitEnd};
-use petrel_cluster::{Executed, FROM_PEERS, Identity, SLOTS, SlotSet, slot_of};
+use petrel_cluster::wire::{Tag, WaitEnd};
+use petrel_cluster::{Call, Executed, FROM_PEERS, Identity, SLOTS, SlotSet, slot_of};
 use petrel_commands::{
     Answer, Blocked, Command, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
     Ticket, WaitEnd as End, transactions,
@@ -22,22 +21,19 @@ use petrel_keyspace::{
 };
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
-use petrel_resp::{DecodeLimits, RespWriter, Value, decode};
+use petrel_resp::{RespWriter, Value};
 use petrel_table::keys::key_positions;
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// Time at which every run begins, in Unix milliseconds.
 pub const START_MS: i64 = 1_700_000_000_000;
 
 /// Reply of a transaction that was not executed.
 const NULL_ARRAY: &[u8] = b"*-1\r\n";
-
-/// A key with its database.
-pub type DbKey = (u16, Vec<u8>);
 
 /// Host of the executor.
 struct CommandHost {
@@ -453,7 +449,7 @@ impl Machine {
         reply
     }
 
-    fn begin_flush(&mut self, tag: Tag, exec: &Exec<'_>) -> Executed {
+    fn begin_flush(&mut self, tag: Tag, call: &Call<&[u8]>) -> Executed {
         let mut keys = self.keys();
         let may_go = |key: &[u8]| Family::of(key).is_some_and(Family::may_be_removed);
         keys.retain(|(_, key)| self.is_primary(slot_of(key)) && may_go(key));
@@ -461,7 +457,7 @@ impl Machine {
         if self.wrong == Some(Fault::FlushesOneDatabase) {
             keys.retain(|(db, _)| *db == 0);
         }
-        let slots = exec.slots.clone();
+        let slots = call.slots.clone();
         let done = (&slots[..], false, self.now_ms);
         self.witness.borrow_mut().executed(self.identity, tag, done);
         self.flushes.push_back(Flush { tag, slots, keys, is_late: false });
@@ -681,20 +677,20 @@ impl ClusterHost for Machine {
         &mut self.exec.ks
     }
 
-    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
+    fn execute(&mut self, tag: Tag, call: &Call<&[u8]>, reply: &mut Vec<u8>) -> Executed {
         self.compare_survivors();
-        debug_assert!(exec.slots.iter().all(|&slot| slot < SLOTS));
-        if is_flush(&exec.commands) {
-            return self.begin_flush(tag, exec);
+        debug_assert!(call.slots.iter().all(|&slot| slot < SLOTS));
+        if is_flush(&call.commands) {
+            return self.begin_flush(tag, call);
         }
-        let waiter = Arc::new(Waiter { tag, slots: exec.slots.clone() });
-        self.host.may_wait = (!exec.is_transaction).then_some(waiter);
-        let client = (tag.origin, exec.client);
-        *reply = self.run_of(client, exec.db, exec.is_transaction, &exec.commands);
+        let waiter = Arc::new(Waiter { tag, slots: call.slots.clone() });
+        self.host.may_wait = (!call.is_transaction).then_some(waiter);
+        let client = (tag.origin, call.client);
+        *reply = self.run_of(client, call.db, call.is_transaction, &call.commands);
         self.host.may_wait = None;
         let changed = self.commits.lock().is_ok_and(|commits| !commits.own.is_empty());
         self.report();
-        let done = (&exec.slots[..], changed, self.now_ms);
+        let done = (&call.slots[..], changed, self.now_ms);
         self.witness.borrow_mut().executed(self.identity, tag, done);
         match self.host.waiting.contains_key(&tag) {
             true => Executed::Waits(None),
@@ -724,8 +720,8 @@ impl ClusterHost for Machine {
         self.witness.borrow_mut().received(self.identity, channel, payload);
     }
 
-    fn keys_read(&mut self, exec: &Exec<'_>, keys: &mut Vec<Vec<u8>>) {
-        for args in &exec.commands {
+    fn keys_read(&mut self, call: &Call<&[u8]>, keys: &mut Vec<Vec<u8>>) {
+        for args in &call.commands {
             let Some(command) = self.exec.prepare(args, None).command else { continue };
             let mut found = Vec::new();
             if key_positions(command.spec.meta.keys, args, &mut found).is_ok() {
@@ -747,40 +743,4 @@ impl ClusterHost for Machine {
             format!("a change of {from:?} does not fit at {:?}: {error}", self.identity);
         self.witness.borrow_mut().violation(violation);
     }
-}
-
-/// Decodes a reply.
-pub fn parse(reply: &[u8]) -> Value {
-    match decode(reply, &DecodeLimits::default()) {
-        Ok(Some((value, _))) => value,
-        _ => Value::Error("no reply".into()),
-    }
-}
-
-/// The distinct slots of some keys.
-pub fn slots_of<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Vec<u16> {
-    let mut slots: Vec<u16> = keys.map(slot_of).collect();
-    slots.sort_unstable();
-    slots.dedup();
-    slots
-}
-
-/// A key name in a slot.
-pub fn tagged(name: &str, slot: u16) -> String {
-    static TAGS: OnceLock<Vec<u32>> = OnceLock::new();
-    let tags = TAGS.get_or_init(|| {
-        let mut tags = vec![u32::MAX; SLOTS.into()];
-        let mut missing = tags.len();
-        for tag in 0.. {
-            if missing == 0 {
-                break;
-            }
-            let of_slot = &mut tags[usize::from(slot_of(tag.to_string().as_bytes()))];
-            if *of_slot == u32::MAX {
-                (*of_slot, missing) = (tag, missing - 1);
-            }
-        }
-        tags
-    });
-    format!("{name}{{{}}}", tags[usize::from(slot)])
 }

@@ -15,7 +15,7 @@
 //!   others have read.
 
 use crate::content::Content;
-use crate::machine::DbKey;
+use crate::names::DbKey;
 use petrel_cluster::wire::Tag;
 use petrel_cluster::{Identity, Node, View, slot_of};
 use std::collections::{BTreeMap, BTreeSet};

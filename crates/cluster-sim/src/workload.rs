@@ -1,7 +1,7 @@
 //! Random client commands from several families of keys.
 
 use crate::content::{FAMILIES, Family};
-use crate::machine::{DbKey, FLUSH, tagged};
+use crate::names::{DbKey, FLUSH, slots_of, tagged};
 use crate::random::Random;
 use petrel_cluster::SLOTS;
 
@@ -73,6 +73,111 @@ impl Op {
 pub fn is_flush(commands: &[Vec<impl AsRef<[u8]>>]) -> bool {
     let first = commands.first().and_then(|command| command.first());
     first.is_some_and(|name| name.as_ref() == b"FLUSHALL")
+}
+
+/// Writes of keys of [`Family::Text`].
+const TEXT: &[&str] = &[
+    "SET k v",
+    "SET k v",
+    "SET k v PXAT s",
+    "SET k v NX",
+    "SET k v XX GET",
+    "APPEND k v",
+    "SETRANGE k n v",
+    "DEL k",
+    "PEXPIREAT k s",
+    "PERSIST k",
+    "GETDEL k",
+    "GETEX k PXAT s",
+    "FCALL put 1 k v",
+    "FCALL add 1 k v",
+    "RENAME k o",
+    "COPY k o REPLACE",
+    "PEXPIREAT k s NX",
+];
+
+/// Writes of keys of [`Family::Number`].
+const NUMBER: &[&str] =
+    &["INCRBY k n", "DECRBY k n", "SET k n", "DEL k", "INCR k", "PEXPIREAT k s"];
+
+/// Writes of keys of [`Family::List`].
+const LIST: &[&str] = &[
+    "LPUSH k v",
+    "RPUSH k f",
+    "LPOP k",
+    "RPOP k",
+    "LSET k 0 v",
+    "LREM k 1 f",
+    "LTRIM k 0 5",
+    "LINSERT k BEFORE f v",
+    "LMOVE k o LEFT RIGHT",
+    "DEL k",
+    "PEXPIREAT k s",
+    "RENAME k o",
+    "COPY k o REPLACE",
+];
+
+/// Writes of keys of [`Family::Set`].
+const SET: &[&str] = &[
+    "SADD k f v",
+    "SADD k f",
+    "SREM k f",
+    "SPOP k",
+    "SMOVE k o f",
+    "SUNIONSTORE k k o",
+    "DEL k",
+    "PEXPIREAT k s",
+    "PERSIST k",
+];
+
+/// Writes of keys of [`Family::Hash`].
+const HASH: &[&str] = &[
+    "HSET k f v",
+    "HDEL k f",
+    "HSETNX k f v",
+    "HINCRBY k count n",
+    "HSET k f v g v",
+    "DEL k",
+    "PEXPIREAT k s",
+    "RENAME k o",
+];
+
+/// Writes of keys of [`Family::Scores`].
+const SCORES: &[&str] = &[
+    "ZADD k n f",
+    "ZREM k f",
+    "ZINCRBY k n f",
+    "ZPOPMIN k",
+    "ZADD k GT n f",
+    "ZREMRANGEBYRANK k 0 0",
+    "DEL k",
+    "ZUNIONSTORE k 2 k o",
+    "PEXPIREAT k s",
+];
+
+/// Writes of keys of [`Family::Stream`].
+const STREAM: &[&str] =
+    &["XADD k * f v", "XADD k * f v", "XADD k MAXLEN 4 * f v", "XTRIM k MAXLEN 3", "DEL k"];
+
+/// Writing commands of a family. Words stand for arguments: `k` and `o` for two of its keys, `v`
+/// for a new value, `f` for one of a few fields, `n` for a number, `s` for a time soon.
+fn forms(family: Family, pushes: bool) -> &'static [&'static str] {
+    match family {
+        Family::Counter => &["INCR k"],
+        Family::Log => &["RPUSH k v"],
+        Family::Queue if pushes => &["RPUSH k v"],
+        Family::Queue => &["LPOP k", "RPOP k", "BLPOP k 0", "BRPOP k o 0"],
+        Family::Bag if pushes => &["SADD k v"],
+        Family::Bag => &["SPOP k"],
+        Family::Twin => &["SET k v"],
+        Family::Text => TEXT,
+        Family::Number => NUMBER,
+        Family::List => LIST,
+        Family::Set => SET,
+        Family::Hash => HASH,
+        Family::Scores => SCORES,
+        Family::Stream => STREAM,
+    }
 }
 
 /// Generator of commands.
@@ -242,92 +347,7 @@ impl Workload {
             _ => Check::Nothing,
         };
         let pushes = random.one_in(2);
-        let lines: &[&str] = match family {
-            Family::Counter => &["INCR k"],
-            Family::Log => &["RPUSH k v"],
-            Family::Queue if pushes => &["RPUSH k v"],
-            Family::Queue => &["LPOP k", "RPOP k", "BLPOP k 0", "BRPOP k o 0"],
-            Family::Bag if pushes => &["SADD k v"],
-            Family::Bag => &["SPOP k"],
-            Family::Twin => &["SET k v"],
-            Family::Text => &[
-                "SET k v",
-                "SET k v",
-                "SET k v PXAT s",
-                "SET k v NX",
-                "SET k v XX GET",
-                "APPEND k v",
-                "SETRANGE k n v",
-                "DEL k",
-                "PEXPIREAT k s",
-                "PERSIST k",
-                "GETDEL k",
-                "GETEX k PXAT s",
-                "FCALL put 1 k v",
-                "FCALL add 1 k v",
-                "RENAME k o",
-                "COPY k o REPLACE",
-                "PEXPIREAT k s NX",
-            ],
-            Family::Number => {
-                &["INCRBY k n", "DECRBY k n", "SET k n", "DEL k", "INCR k", "PEXPIREAT k s"]
-            }
-            Family::List => &[
-                "LPUSH k v",
-                "RPUSH k f",
-                "LPOP k",
-                "RPOP k",
-                "LSET k 0 v",
-                "LREM k 1 f",
-                "LTRIM k 0 5",
-                "LINSERT k BEFORE f v",
-                "LMOVE k o LEFT RIGHT",
-                "DEL k",
-                "PEXPIREAT k s",
-                "RENAME k o",
-                "COPY k o REPLACE",
-            ],
-            Family::Set => &[
-                "SADD k f v",
-                "SADD k f",
-                "SREM k f",
-                "SPOP k",
-                "SMOVE k o f",
-                "SUNIONSTORE k k o",
-                "DEL k",
-                "PEXPIREAT k s",
-                "PERSIST k",
-            ],
-            Family::Hash => &[
-                "HSET k f v",
-                "HDEL k f",
-                "HSETNX k f v",
-                "HINCRBY k count n",
-                "HSET k f v g v",
-                "DEL k",
-                "PEXPIREAT k s",
-                "RENAME k o",
-            ],
-            Family::Scores => &[
-                "ZADD k n f",
-                "ZREM k f",
-                "ZINCRBY k n f",
-                "ZPOPMIN k",
-                "ZADD k GT n f",
-                "ZREMRANGEBYRANK k 0 0",
-                "DEL k",
-                "ZUNIONSTORE k 2 k o",
-                "PEXPIREAT k s",
-            ],
-            Family::Stream => &[
-                "XADD k * f v",
-                "XADD k * f v",
-                "XADD k MAXLEN 4 * f v",
-                "XTRIM k MAXLEN 3",
-                "DEL k",
-            ],
-        };
-        let line = *random.pick(lines);
+        let line = *random.pick(forms(family, pushes));
         let arg = |(i, word): (usize, &str)| -> Vec<u8> {
             let text = match word {
                 "k" if i > 0 => &key_text,
@@ -375,6 +395,6 @@ fn database(family: Family) -> u16 {
 fn op(db: u16, is_transaction: bool, commands: Vec<Vec<Vec<u8>>>, check: Check) -> Op {
     let words = commands.iter().flatten();
     let keys = words.filter(|word| word.contains(&b'{')).map(Vec::as_slice);
-    let slots = crate::machine::slots_of(keys);
+    let slots = slots_of(keys);
     Op { db, is_transaction, commands, slots, reads: Vec::new(), check, watch: None }
 }

@@ -9,6 +9,7 @@ mod owners;
 mod rest;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State};
+use crate::fault::Fault;
 use crate::link::Links;
 use crate::machine::{Machine, START_MS, Waiter};
 use crate::outcome::Outcome;
@@ -17,7 +18,7 @@ use crate::witness::Witness;
 use crate::workload::{GROUPS, Op, Workload, used_slots};
 use commands::{has_copies, start, take_replies};
 use messages::Written;
-use petrel_cluster::mutation::{Mutation, break_rule};
+use petrel_cluster::mutation::break_rule;
 use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{
     Acknowledge, ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap,
@@ -27,43 +28,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// A deliberate fault, which the simulator has to detect.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Fault {
-    /// A rule of the protocol is disabled.
-    Rule(Mutation),
-    /// Reads of a connection do not wait for its forwarded commands.
-    ReadsPastWrites,
-    /// Every node removes expired keys, not only the primary.
-    ExpiresEverywhere,
-    /// Transactions ignore their clients' watches.
-    IgnoresWatches,
-    /// A flush removes the keys of one database only.
-    FlushesOneDatabase,
-    /// A node keeps watches of slots of which it is not the primary any more.
-    KeepsWatches,
-}
-
-/// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 16] = [
-    ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
-    ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
-    ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
-    ("order-early", Fault::Rule(Mutation::OrderEarly)),
-    ("apply-early", Fault::Rule(Mutation::ApplyEarly)),
-    ("no-tails", Fault::Rule(Mutation::NoTails)),
-    ("drop-while-loading", Fault::Rule(Mutation::DropWhileLoading)),
-    ("keep-copies", Fault::Rule(Mutation::KeepCopies)),
-    ("forget-early", Fault::Rule(Mutation::ForgetEarly)),
-    ("reads-past-writes", Fault::ReadsPastWrites),
-    ("expires-everywhere", Fault::ExpiresEverywhere),
-    ("acknowledge-early", Fault::Rule(Mutation::AcknowledgeEarly)),
-    ("repeat-messages", Fault::Rule(Mutation::RepeatMessages)),
-    ("ignore-watches", Fault::IgnoresWatches),
-    ("flush-one-database", Fault::FlushesOneDatabase),
-    ("keep-watches", Fault::KeepsWatches),
-];
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]

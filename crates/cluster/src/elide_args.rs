@@ -9,9 +9,9 @@
 //! The primary keeps the complete record for other receivers and for a new link. The origin
 //! restores the arguments as the record arrives, so everything later sees the complete record.
 
-use crate::origin::Call;
-use crate::wire::{Exec, Pieces, Record, Tag, put_record, tag_of_effects};
+use crate::wire::{Pieces, Record, Tag, put_record, tag_of_effects};
 use memchr::memmem;
+use petrel_keyspace::Call;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,9 +35,9 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Selects the longest arguments of a command that was read from `record`; none if all are
     /// short.
-    pub fn longest(record: &Arc<[u8]>, exec: &Exec<'_>) -> Option<Self> {
+    pub fn longest(record: &Arc<[u8]>, call: &Call<&[u8]>) -> Option<Self> {
         let begin = record.as_ptr().addr();
-        let all = (0u64..).zip(exec.commands.iter().flatten());
+        let all = (0u64..).zip(call.commands.iter().flatten());
         let mut longest: Vec<(Range<usize>, u64)> = Vec::with_capacity(PIECES_MAX);
         for (arg, bytes) in all.filter(|(_, bytes)| bytes.len() >= LEN_MIN) {
             let at = bytes.as_ptr().addr().checked_sub(begin)?;
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::slot_map::Node;
     use crate::view::Identity;
-    use crate::wire::{Parts, Tags};
+    use crate::wire::{Exec, Parts, Tags};
 
     fn call(args: &[&[u8]]) -> Call {
         let command = args.iter().map(|arg| arg.to_vec()).collect();
@@ -131,10 +131,11 @@ mod tests {
 
     /// The longest arguments of a command, as its primary selects them.
     fn longest(call: &Call) -> Option<Arguments> {
-        let record = Arc::from(bytes(&Record::Exec(call.exec(3, 3, 1))));
+        let exec = Exec { oseq: 3, first: 3, tenure: 1, call: call.borrowed() };
+        let record = Arc::from(bytes(&Record::Exec(exec)));
         let read = Record::read(&record);
         let Ok(Record::Exec(exec)) = &read else { panic!("{read:?}") };
-        Arguments::longest(&record, exec)
+        Arguments::longest(&record, &exec.call)
     }
 
     fn effects(value: &[u8]) -> Vec<u8> {

@@ -53,7 +53,7 @@ pub use node::{
     Acknowledge, Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, Received, Reply,
     Route, SendOutcome, TooMuch,
 };
-pub use origin::Call;
+pub use petrel_keyspace::Call;
 pub use slot::{SLOTS, Slot, SlotSet, slot_of};
 pub use slot_map::{Node, SlotMap, SlotRange};
 pub use slot_owners::SlotOwners;

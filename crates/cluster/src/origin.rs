@@ -3,66 +3,9 @@
 use crate::slot::Slot;
 use crate::slot_map::Node;
 use crate::view::Identity;
-use crate::wire::Exec;
 use foldhash::fast::FixedState;
+use petrel_keyspace::Call;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-
-/// A command or transaction to be forwarded.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Call {
-    /// The slots of its keys, at least one, without duplicates. Its order is that of the first
-    /// slot.
-    pub slots: Vec<Slot>,
-    /// The selected database.
-    pub db: u16,
-    /// Whether the reply is to be written in RESP3.
-    pub resp3: bool,
-    /// Whether the commands form a transaction; otherwise there is only one.
-    pub is_transaction: bool,
-    /// Remaining timeout in milliseconds, if it was blocked before.
-    pub wait_ms: Option<u64>,
-    /// Identifies the keys that its client watches at the primary, if any; opaque here.
-    pub client: Option<u64>,
-    /// Whether it is no atomic commit of several slots: it only reads, or works on each key by
-    /// itself.
-    pub by_key: bool,
-    /// Whether copies of the keys that it reads are wanted; it is a read of one slot.
-    pub wants_copies: bool,
-    /// The commands, each with its name and arguments.
-    pub commands: Vec<Vec<Vec<u8>>>,
-}
-
-impl Call {
-    pub(crate) fn bytes(&self) -> usize {
-        let args = self.commands.iter().flatten();
-        args.map(|arg| arg.len() + size_of::<Vec<u8>>()).sum::<usize>() + size_of::<Flight>()
-    }
-
-    /// The record that forwards the command.
-    pub(crate) fn exec(&self, oseq: u64, first: u64, tenure: u64) -> Exec<'_> {
-        let mut commands: Vec<Vec<&[u8]>> = Vec::with_capacity(self.commands.len());
-        for command in &self.commands {
-            commands.push(command.iter().map(Vec::as_slice).collect());
-        }
-        let Call { db, resp3, is_transaction, wait_ms, client, .. } = *self;
-        let Call { by_key, wants_copies, .. } = *self;
-        let slots = self.slots.clone();
-        Exec {
-            oseq,
-            first,
-            slots,
-            tenure,
-            db,
-            resp3,
-            is_transaction,
-            wait_ms,
-            client,
-            by_key,
-            wants_copies,
-            commands,
-        }
-    }
-}
 
 /// An answer that waits until other lanes have reached the positions that the command has observed.
 pub(crate) struct HeldAnswer {
@@ -144,6 +87,11 @@ impl SlotQueue {
     }
 }
 
+/// Bytes that a forwarded command takes.
+fn bytes_of(call: &Call) -> usize {
+    call.args_bytes() + size_of::<Flight>()
+}
+
 /// A command of a client here that is blocked at its primary.
 pub(crate) struct Parked {
     pub token: u64,
@@ -201,7 +149,7 @@ impl Origin {
     /// Appends a command to those of its first slot and returns its sequence number.
     pub fn add(&mut self, token: u64, call: Call) -> u64 {
         let Some(&slot) = call.slots.first() else { return 0 };
-        self.bytes += call.bytes();
+        self.bytes += bytes_of(&call);
         let queue = self.queues.entry(slot).or_default();
         queue.last += 1;
         let oseq = queue.last;
@@ -224,7 +172,7 @@ impl Origin {
     fn remove(&mut self, slot: Slot, oseq: u64) -> Option<Flight> {
         let flight = self.queues.get_mut(&slot)?.remove(oseq)?;
         if !flight.is_given_up {
-            self.bytes -= flight.call.bytes();
+            self.bytes -= bytes_of(&flight.call);
         }
         Some(flight)
     }
@@ -246,7 +194,7 @@ impl Origin {
         let mut tokens: Vec<u64> = lost
             .map(|flight| {
                 flight.is_given_up = true;
-                *bytes -= flight.call.bytes();
+                *bytes -= bytes_of(&flight.call);
                 flight.token
             })
             .collect();
@@ -280,7 +228,7 @@ impl Origin {
 
     /// Adds a command that is blocked at its primary.
     pub fn park(&mut self, slot: Slot, oseq: u64, parked: Parked) {
-        self.bytes += parked.call.bytes();
+        self.bytes += bytes_of(&parked.call);
         self.parked_names.insert(parked.token, (slot, oseq));
         self.parked.insert((slot, oseq), parked);
     }
@@ -288,7 +236,7 @@ impl Origin {
     /// Removes a blocked command.
     pub fn unpark(&mut self, slot: Slot, oseq: u64) -> Option<Parked> {
         let parked = self.parked.remove(&(slot, oseq))?;
-        self.bytes -= parked.call.bytes();
+        self.bytes -= bytes_of(&parked.call);
         self.parked_names.remove(&parked.token);
         Some(parked)
     }

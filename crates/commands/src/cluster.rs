@@ -6,6 +6,8 @@ use crate::clock::Tick;
 use crate::fail::{Fail, Outcome};
 use crate::reply_slots::are_done;
 
+pub use petrel_keyspace::Call;
+
 /// Number of a hash slot.
 pub type HashSlot = u16;
 
@@ -20,34 +22,6 @@ pub enum Home {
     Changing,
 }
 
-/// Commands for another node to execute.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct RemoteCall {
-    /// The hash slots of the keys, each once, ascending. Empty if all members have to agree on the
-    /// command's changes.
-    pub slots: Vec<HashSlot>,
-    /// The selected database.
-    pub db: u16,
-    /// Whether the reply is encoded in RESP3.
-    pub resp3: bool,
-    /// Whether the commands are a transaction; otherwise there is exactly one.
-    pub is_transaction: bool,
-    /// Remaining time to wait for keys, in milliseconds, if the command has waited before.
-    pub wait_ms: Option<u64>,
-    /// Identifies the keys that the client watches at the other node, if any: the client's number,
-    /// and in the lowest 16 bits the number of `WATCH`es that were forwarded before.
-    pub client: Option<u64>,
-    /// Whether the call is no commit of several slots: it only reads, or works on each key by
-    /// itself. Set only if members do not hold all slots ([`Cluster::holds_all`]).
-    pub by_key: bool,
-    /// Whether this node wants copies of the keys that the call reads ([`Cluster::has_copies`]).
-    pub wants_copies: bool,
-    /// The commands, each with its name and arguments.
-    pub commands: Vec<Vec<Vec<u8>>>,
-    /// Calls for all primaries after the transaction.
-    pub rest: Option<Box<Rest>>,
-}
-
 /// Rest of a transaction: commands that all primaries execute for their slots. The first primary
 /// has executed them for the slots of the transaction's keys.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -56,7 +30,7 @@ pub struct Rest {
     pub places: Vec<u32>,
     /// Calls of the other primaries. Their replies are parts of the transaction's reply, counted
     /// from 1.
-    pub calls: Vec<RemoteCall>,
+    pub calls: Vec<Call>,
 }
 
 impl Rest {
@@ -169,12 +143,18 @@ pub trait Cluster: Send + Sync {
     fn held(&self) -> HeldFigures;
 
     /// Forwards commands to the primary of their slots, or to the agreement of all members if they
-    /// have no slots. The reply is put into the client's [reply slot](crate::ReplySlots) of number
-    /// `seq` later.
+    /// have no slots. `rest` are the calls that follow a transaction, as parts of its reply. The
+    /// reply is put into the client's [reply slot](crate::ReplySlots) of number `seq` later.
     ///
     /// # Errors
     /// Returns an error if too much is pending already; nothing was sent then.
-    fn forward(&self, client: &Ticket, seq: u64, call: RemoteCall) -> Result<(), Fail>;
+    fn forward(
+        &self,
+        client: &Ticket,
+        seq: u64,
+        call: Call,
+        rest: Option<Box<Rest>>,
+    ) -> Result<(), Fail>;
 
     /// Hash slots of each primary, ascending; `None` while a primary is changing.
     fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>>;
@@ -194,7 +174,7 @@ pub trait Cluster: Send + Sync {
     /// another primary or its primary restarts.
     fn mark_of_homes(&self) -> u64;
 
-    /// Ends a client's watches at the primary of a slot ([`RemoteCall::client`]).
+    /// Ends a client's watches at the primary of a slot ([`Call::client`]).
     fn unwatch(&self, slot: HashSlot, client: u64);
 
     /// Ends the wait of a client's command at another node; the reply arrives like any other. `end`

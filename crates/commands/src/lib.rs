@@ -56,9 +56,7 @@ pub use admit::pause::{Pause, PauseReason};
 pub use answer::{Answer, Ticket, WaitEnd};
 pub use blocked::{Blocked, Standing};
 pub use blocking::{Awaited, Block};
-pub use cluster::{
-    Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, Rest,
-};
+pub use cluster::{Call, Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, Rest};
 pub use ctx::Ctx;
 pub use execute::{Execution, Executor};
 pub use fail::{Fail, Outcome};

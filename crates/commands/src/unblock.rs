@@ -24,7 +24,7 @@ use crate::admit::Moment;
 use crate::admit::placement::add_slots;
 use crate::answer::{Answer, WaitEnd};
 use crate::blocked::{Blocked, Standing};
-use crate::cluster::{Home, RemoteCall};
+use crate::cluster::{Call, Home};
 use crate::execute::{Execution, Executor};
 use crate::host::Host;
 use crate::server::state::ServerState;
@@ -342,7 +342,7 @@ impl Executor {
     }
 
     /// Builds the call that continues a block at the home of its keys.
-    pub fn call_again(&self, blocked: &Blocked) -> RemoteCall {
+    pub fn call_again(&self, blocked: &Blocked) -> Call {
         let args = blocked.args();
         let (mut slots, mut by_key) = (Vec::new(), false);
         if let Some(cluster) = self.shared.cluster.get() {
@@ -350,14 +350,14 @@ impl Executor {
             by_key = slots.len() > 1 && !cluster.holds_all();
         }
         let left = blocked.deadline.map(|at| at.saturating_sub(self.ks.now_ms()).max(0) as u64);
-        RemoteCall {
+        Call {
             slots,
             db: blocked.db,
             resp3: blocked.protocol == Protocol::Resp3,
             wait_ms: left,
             by_key,
             commands: vec![args.iter().map(|arg| arg.to_vec()).collect()],
-            ..RemoteCall::default()
+            ..Call::default()
         }
     }
 

@@ -27,7 +27,7 @@ impl WatchedAway {
         WatchedAway { id, forwarded: 0, slots: Vec::new(), cluster }
     }
 
-    /// Identifier sent with forwarded commands ([`RemoteCall::client`](crate::RemoteCall)): `id`,
+    /// Identifier sent with forwarded commands ([`Call::client`](crate::Call)): `id`,
     /// and in the lowest 16 bits the number of `WATCH`es before. A node with another number has
     /// dropped some watches.
     pub(crate) fn number(&self) -> u64 {

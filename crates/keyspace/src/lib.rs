@@ -78,6 +78,7 @@ pub use mutators::strings::AddError;
 pub use observers::watch::WatchedKey;
 pub use petrel_heap::prefetch_to_write;
 pub use petrel_lock::Signal;
+pub use state::call::Call;
 pub use state::cleared::Cleared;
 pub use state::compaction::CompactionStats;
 pub use state::counters::{DbStats, Stats};

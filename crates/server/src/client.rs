@@ -141,7 +141,7 @@ const _: () = assert!(size_of::<Client>() <= 112);
 /// Subscriptions of a client, as shown to other threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subscribed {
-    /// Names of each [`crate::fanout::pubsub::ChannelKind`].
+    /// Names of each [`crate::state::pubsub::ChannelKind`].
     pub counts: [u32; 3],
     /// Bytes that the subscriptions take.
     pub bytes: usize,

@@ -5,18 +5,14 @@
 //! seconds without work. Further commands wait, and so do commands with keys that another helper
 //! has locked; their clients count as blocked meanwhile.
 
-mod tasks;
-
-pub use tasks::Helpers;
-
 use crate::client::Client;
 use crate::host::{ServerHost, client_of};
 use crate::server::Server;
+use crate::state::helpers::{Next, State, Task, Tasks};
 use petrel_commands::{Blocked, Executor, Helped, Host};
 use petrel_net::{Endpoint, Slot};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tasks::{Next, State, Task, Tasks};
 
 /// Pause before the retry of a command that was put off by a pause or an exclusive lock.
 const AGAIN_PAUSE: Duration = Duration::from_millis(1);

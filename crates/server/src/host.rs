@@ -4,12 +4,12 @@ pub mod client_line;
 
 use crate::client::{Client, Flag};
 use crate::config::{Config, ConfigReader};
-use crate::event_loop::mailbox::Message;
-use crate::fanout::invalidation_queue::InvalidationQueue;
-use crate::fanout::outbox::PushDesk;
-use crate::fanout::pubsub::Subscribers;
-use crate::fanout::tracking::Invalidations;
 use crate::server::Server;
+use crate::state::invalidation_queue::InvalidationQueue;
+use crate::state::mailbox::Message;
+use crate::state::outbox::PushDesk;
+use crate::state::pubsub::Subscribers;
+use crate::state::tracking::Invalidations;
 use crate::unix_time::unix_ms;
 use client_line::describe;
 use petrel_commands::{
@@ -402,7 +402,7 @@ impl Host for ServerHost {
     }
 
     fn discard(&mut self, cleared: Cleared) {
-        self.server.reap(cleared);
+        self.server.reaper.reap(cleared);
     }
 
     fn invalidate(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {

@@ -5,15 +5,18 @@
 //! ```text
 //! start    lifecycle/start.rs: listens, starts workers and threads
 //! work     event_loop/, commands/, fanout/, durability/, replication/, cluster/, migrate/,
-//!          helpers.rs: the server's work, in methods of Server, ServerHost and Worker
-//! host     host.rs: the server and the connection whose command is executed, as commands see them
-//! server   server.rs: what all workers share
-//! state    what each room of the work floor keeps in the server: its `state.rs`, or types that
-//!          take what they need as arguments (fanout/, event_loop/worker_link.rs,
-//!          replication/mod.rs, cluster/mod.rs)
+//!          observation/, lifecycle/stop.rs, helpers.rs: the server's work, in methods of Server,
+//!          ServerHost and Worker
+//! host     host.rs: the server and the connection, as the command that is executed sees them
+//! server   server.rs: shared by all workers
+//! state    state/: the parts of the server's state. The cluster's own state (cluster/state/) is
+//!          above, behind the trait state/member.rs
 //! base     config/, client.rs, tls/settings.rs, observation/traffic.rs, lifecycle/listening.rs,
 //!          unix_time.rs
 //! ```
+
+#[macro_use]
+mod delegate;
 
 pub mod client;
 #[cfg(feature = "cluster")]
@@ -32,6 +35,7 @@ pub mod pause;
 mod random_id;
 pub mod replication;
 pub mod server;
+pub mod state;
 pub mod tls;
 pub mod unix_time;
 pub mod users;

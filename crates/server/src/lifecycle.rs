@@ -3,5 +3,5 @@
 pub mod listening;
 pub(crate) mod oom;
 pub mod process;
-pub mod shutdown;
 pub(crate) mod start;
+pub(crate) mod stop;

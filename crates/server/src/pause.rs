@@ -1,8 +1,8 @@
 //! Pauses as the whole server sees them: commands are held back by the gate
 //! ([`petrel_commands::Pause`]), and nothing expires or is evicted meanwhile.
 
-use crate::event_loop::mailbox::Message;
 use crate::server::Server;
+use crate::state::mailbox::Message;
 pub use petrel_commands::PauseReason;
 
 impl Server {

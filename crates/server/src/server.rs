@@ -2,37 +2,36 @@
 
 use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
-use crate::durability::backup::Backups;
-use crate::durability::log::Durability;
-use crate::durability::snapshot::Snapshot;
-use crate::event_loop::mailbox::Message;
-use crate::event_loop::worker_link::WorkerLink;
-use crate::fanout::monitor::Monitors;
-use crate::fanout::pubsub::Directory;
-use crate::fanout::tracking::Trackers;
-use crate::helpers::Helpers;
 use crate::lifecycle::listening::Listening;
 use crate::lifecycle::oom::OomScore;
 use crate::lifecycle::process::{Process, Whose, cpu_time};
-use crate::lifecycle::shutdown::Closing;
-use crate::migrate::Migrator;
-use crate::observation::rate_limited_log::RateLimited;
 use crate::observation::traffic::{Rates, Totals, Traffic};
-use crate::replication::{Outgoing, Replication};
+use crate::state::backups::Backups;
+use crate::state::figures::Figures;
+use crate::state::helpers::Helpers;
+use crate::state::log::Durability;
+use crate::state::mailbox::Message;
+use crate::state::member::Member;
+use crate::state::migrate::Migrator;
+use crate::state::monitor::Monitors;
+use crate::state::outgoing::Outgoing;
+use crate::state::pubsub::Directory;
+use crate::state::reaper::Reaper;
+use crate::state::replication::Replication;
+use crate::state::shutdown::Closing;
+use crate::state::snapshot::Snapshot;
+use crate::state::tracking::Trackers;
+use crate::state::worker_link::WorkerLink;
 use crate::tls::{Settings, Trouble};
 pub use crate::unix_time::{unix_ms, unix_now};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, Registry, ServerState, Shared};
-use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
+use petrel_keyspace::{Keyspace, Options, Policy, TypeLimits};
 use petrel_net::have_ended;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
-
-/// Interval after which the allocator returns unused memory.
-const PURGE_EVERY: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 /// Maximum number of connections for which the kernel is asked whether their peers have closed
 /// them, when they are only counted.
@@ -98,8 +97,7 @@ pub struct Server {
     /// Work to do once the data are loaded; see [`Server::when_loaded`].
     pub(crate) when_loaded: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// The cluster that the server is a member of, if it is one.
-    #[cfg(feature = "cluster")]
-    pub cluster: OnceLock<Arc<crate::cluster::Membership>>,
+    pub cluster: OnceLock<Arc<dyn Member>>,
     /// Moves keys to other servers.
     pub migrator: Migrator,
     /// Execute what takes long.
@@ -117,85 +115,8 @@ pub struct Server {
     stopping: AtomicBool,
     /// A worker never ends: see [`Server::abandon`].
     abandoned: AtomicBool,
-    /// Pending and finished work of the background thread that frees memory.
-    pub reaped: Arc<Reaped>,
-    reaper: mpsc::SyncSender<Reap>,
-}
-
-/// Counted by workers, cleared by `CONFIG RESETSTAT`.
-#[derive(Default)]
-pub struct Figures {
-    /// Connections accepted.
-    pub accepted: AtomicU64,
-    /// Connections refused because of `maxclients`.
-    pub refused: AtomicU64,
-    /// Connections closed because of their output.
-    pub output_limit_closed: AtomicU64,
-    /// Connections closed because of their input.
-    pub input_limit_closed: AtomicU64,
-    /// Connections closed because all clients together held too much memory.
-    pub evicted_clients: AtomicU64,
-    /// Failed attempts to log in.
-    pub(crate) failed_logins: RateLimited,
-    /// Connections that spoke HTTP.
-    pub(crate) http_attempts: RateLimited,
-    /// Certificates of clients that name no user.
-    pub strange_certificates: AtomicU64,
-    /// Most bytes that the keyspace used, as far as it was looked at; not cleared.
-    pub memory_peak: AtomicU64,
-    /// Time of the peak, in Unix milliseconds.
-    pub memory_peak_at: AtomicI64,
-    /// Bytes that the general allocator had handed out before the data was loaded.
-    pub startup_bytes: AtomicU64,
-    /// Number of calls of `MEMORY PURGE`: every worker follows in its upkeep.
-    pub purges: AtomicU64,
-    /// Since when the memory limit is exceeded, in Unix milliseconds; 0 if it is not.
-    pub over_limit_since: AtomicI64,
-    /// Milliseconds for which it was, before.
-    pub over_limit_ms: AtomicI64,
-    /// Microseconds of processor time that the first worker has used: in the kernel, and outside.
-    pub main_cpu_us: [AtomicU64; 2],
-    /// CPU time of all threads when `HOTKEYS` began to collect: in user mode, and in the kernel.
-    pub hotkeys_cpu_us: [AtomicU64; 2],
-    /// Counters when they were last reset.
-    before: Mutex<Totals>,
-}
-
-impl Figures {
-    /// Notes how many bytes the keyspace uses; returns the most that it has used.
-    pub fn note_memory(&self, used: u64) -> u64 {
-        let peak = self.memory_peak.fetch_max(used, Relaxed);
-        if used > peak {
-            self.memory_peak_at.store(unix_ms(), Relaxed);
-        }
-        peak.max(used)
-    }
-}
-
-/// Work of the background thread that frees memory.
-pub enum Reap {
-    /// Contents removed by a flush.
-    Cleared(Cleared),
-    /// Large values that were removed: [`Keyspace::collect_garbage`].
-    Garbage,
-}
-
-/// Keys that asynchronous flushes removed.
-#[derive(Default)]
-pub struct Reaped {
-    /// Not yet freed.
-    pub pending: AtomicUsize,
-    /// Freed.
-    pub freed: AtomicUsize,
-}
-
-impl Reaped {
-    fn free(&self, cleared: Cleared, free: impl FnOnce(Cleared)) {
-        let keys = cleared.keys();
-        free(cleared);
-        self.freed.fetch_add(keys, Relaxed);
-        self.pending.fetch_sub(keys, Relaxed);
-    }
+    /// Background thread that frees memory.
+    pub reaper: Reaper,
 }
 
 impl Server {
@@ -207,42 +128,8 @@ impl Server {
     ) -> Arc<Self> {
         let snapshot = config.snapshot();
         let keyspace = Keyspace::new(&keyspace_options(&snapshot));
-        let (reaper, tasks) = mpsc::sync_channel::<Reap>(64);
-        let reaping = std::thread::Builder::new().name("petrel-reaper".into());
-        let reaped = Arc::new(Reaped::default());
-        let done = reaped.clone();
-        let owner = Arc::downgrade(&keyspace);
         let process: Arc<dyn Process> = Arc::from(process);
-        let allocator = process.clone();
-        // Frees memory left by flushes and by removed large values, and returns unused memory of
-        // the allocator, until the server is dropped.
-        let reap = move || {
-            let mut purged = Instant::now();
-            loop {
-                let task = match tasks.recv_timeout(PURGE_EVERY) {
-                    Ok(task) => Some(task),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                };
-                let Some(keyspace) = owner.upgrade() else { return };
-                if let Some(Reap::Cleared(cleared)) = task {
-                    done.free(cleared, |cleared| cleared.free_gently(&keyspace));
-                }
-                // After any task, for a word of garbage is lost when the channel is full.
-                keyspace.collect_garbage();
-                if purged.elapsed() >= PURGE_EVERY {
-                    allocator.purge_allocator();
-                    purged = Instant::now();
-                }
-            }
-        };
-        match reaping.spawn(reap) {
-            Ok(_) => {
-                let reaper = reaper.clone();
-                keyspace.set_collector(move || drop(reaper.try_send(Reap::Garbage)));
-            }
-            Err(error) => tracing::warn!("no background thread to free memory: {error}"),
-        }
+        let reaper = Reaper::start(&keyspace, process.clone());
         let server = Arc::new(Server {
             keyspace,
             commands: Shared::new(registry),
@@ -271,7 +158,6 @@ impl Server {
             closing: Closing::default(),
             failure: OnceLock::new(),
             when_loaded: Mutex::default(),
-            #[cfg(feature = "cluster")]
             cluster: OnceLock::new(),
             migrator: Migrator::default(),
             helpers: Helpers::default(),
@@ -283,7 +169,6 @@ impl Server {
             next_client_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
-            reaped,
             reaper,
             config,
         });
@@ -481,7 +366,7 @@ impl Server {
         ] {
             figure.store(0, Relaxed);
         }
-        self.reaped.freed.store(0, Relaxed);
+        self.reaper.reaped.freed.store(0, Relaxed);
         self.commands.reset();
         self.keyspace.reset_stats();
         self.rates.reset();
@@ -601,18 +486,6 @@ impl Server {
             return self.replication.cut_link();
         }
         self.tell(usize::from(client.worker), Message::Kill { slot: client.slot });
-    }
-
-    /// Frees the contents of a flush in the background; at once if the background thread is far
-    /// behind.
-    pub fn reap(&self, cleared: Cleared) {
-        self.reaped.pending.fetch_add(cleared.keys(), Relaxed);
-        use mpsc::TrySendError::{Disconnected, Full};
-        if let Err(Full(Reap::Cleared(cleared)) | Disconnected(Reap::Cleared(cleared))) =
-            self.reaper.try_send(Reap::Cleared(cleared))
-        {
-            self.reaped.free(cleared, drop);
-        }
     }
 
     /// Stops every worker; connections are closed once their output is written.

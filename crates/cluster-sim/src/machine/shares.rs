@@ -1,13 +1,11 @@
 //! Commands over all keys: agreed function libraries, and flushes of a primary's slots within a
 //! transaction.
 
-use super::{Machine, slots_of};
+use super::Machine;
 use crate::content::Family;
+use crate::names::{FLUSH, slots_of};
 use petrel_cluster::slot_of;
 use std::collections::BTreeSet;
-
-/// Command of a transaction that removes all keys of its slots.
-pub const FLUSH: &[u8] = b"FLUSHDB";
 
 /// Function library; functions write the version number in place of `N`.
 const LIBRARY: &str = "#!lua name=lib\n\

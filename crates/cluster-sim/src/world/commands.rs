@@ -2,7 +2,8 @@
 
 use super::Member;
 use crate::connection::{State, content_of};
-use crate::machine::{Machine, parse};
+use crate::machine::Machine;
+use crate::names::parse;
 use crate::outcome::Outcome;
 use crate::witness::Witness;
 use crate::workload::{Op, Watch, is_flush};

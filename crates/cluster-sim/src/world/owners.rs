@@ -3,7 +3,7 @@
 
 use super::join::Sent;
 use super::{Member, World};
-use crate::machine::DbKey;
+use crate::names::DbKey;
 use crate::workload::{GROUPS, group_begin};
 use petrel_cluster::{Identity, Node, Route, SLOTS, SlotMap, View, slot_of};
 

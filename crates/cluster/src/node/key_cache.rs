@@ -22,8 +22,8 @@ use crate::reconcile::slot_of_group;
 use crate::slot::{Slot, slot_of};
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet};
-use crate::wire::{Exec, Record};
-use petrel_keyspace::{Effect, Homes, Key, Removal};
+use crate::wire::Record;
+use petrel_keyspace::{Call, Effect, Homes, Key, Removal};
 use petrel_persistence::effects::{GroupWriter, apply_group, apply_to_copies, visit_keys};
 
 /// Maximum number of keys copied for one command.
@@ -39,12 +39,12 @@ impl Node {
     }
 
     /// Sends a node copies of the keys that its command has read.
-    pub(super) fn send_copies(&mut self, to: Number, exec: &Exec<'_>, host: &mut dyn Host) {
-        let &[slot] = &exec.slots[..] else { return };
+    pub(super) fn send_copies(&mut self, to: Number, call: &Call<&[u8]>, host: &mut dyn Host) {
+        let &[slot] = &call.slots[..] else { return };
         let mut keys = Vec::new();
-        host.keys_read(exec, &mut keys);
+        host.keys_read(call, &mut keys);
         for key in keys.iter().filter(|key| slot_of(key) == slot).take(KEYS_PER_COMMAND) {
-            self.send_copy_of((exec.db, key), slot, to, host);
+            self.send_copy_of((call.db, key), slot, to, host);
         }
     }
 

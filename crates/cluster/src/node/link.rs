@@ -147,7 +147,7 @@ impl Node {
         }
         for (slot, oseq, position) in self.origin.given_up(|sent| sent.to == node) {
             let is_it = |record: &[u8]| match Record::read(record) {
-                Ok(Record::Exec(exec)) => (exec.slots[0], exec.oseq) == (slot, oseq),
+                Ok(Record::Exec(exec)) => (exec.call.slots[0], exec.oseq) == (slot, oseq),
                 _ => false,
             };
             self.lanes.lane(lane_of(slot)).withdraw(node, position, is_it);

@@ -42,7 +42,7 @@ use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
 use crate::local_slots::LocalSlots;
-use crate::origin::{Call, Finished, LastExecuted, Origin, Sent};
+use crate::origin::{Finished, LastExecuted, Origin, Sent};
 use crate::reconcile::{DeadMember, FormerPrimary, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
@@ -51,12 +51,23 @@ use crate::wire::{Exec, LANES, Record, Tag, WaitEnd};
 use copy::Copies;
 use durable::Durable;
 use link::Link;
-use petrel_keyspace::{Handle, Homes, KeyHash, SinkSource};
+use petrel_keyspace::{Call, Handle, Homes, KeyHash, SinkSource};
 pub use petrel_persistence::effects::GroupError;
-use serve::Served;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use transfer::Transfers;
+
+/// Outcome of a forwarded command at its primary.
+enum Served {
+    /// Dropped: this node is not the primary, or an earlier command is missing.
+    Not,
+    /// Executed before, by a node that has died; the reply is lost.
+    Before,
+    /// Executed, with this reply.
+    Replied(Vec<u8>),
+    /// Blocked on its keys, for at most this many milliseconds.
+    Waits(Option<u64>),
+}
 
 /// Services that a node requires of its server.
 pub trait Host {
@@ -65,13 +76,13 @@ pub trait Host {
 
     /// Executes a command or transaction that another node has forwarded; appends its reply, or
     /// blocks it.
-    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed;
+    fn execute(&mut self, tag: Tag, call: &Call<&[u8]>, reply: &mut Vec<u8>) -> Executed;
 
     /// Ends the wait of a forwarded blocked command on request of its origin. Returns its reply, or
     /// none if it was executed already: then its answer is on its way.
     fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>>;
 
-    /// Ends the `WATCH` of a client of a node, perhaps this one ([`Exec::client`]).
+    /// Ends the `WATCH` of a client of a node, perhaps this one ([`Call::client`]).
     fn unwatch(&mut self, origin: Identity, client: u64);
 
     /// Reports that a change of another node could not be applied: the data here diverge from now
@@ -82,7 +93,7 @@ pub trait Host {
     fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]);
 
     /// Adds the keys that the command just executed has read; none if it may have read others too.
-    fn keys_read(&mut self, exec: &Exec<'_>, keys: &mut Vec<Vec<u8>>);
+    fn keys_read(&mut self, call: &Call<&[u8]>, keys: &mut Vec<Vec<u8>>);
 
     /// Announces data of slots, which [`Host::copy`] delivers.
     fn copy_begins(&mut self);
@@ -393,21 +404,22 @@ impl Node {
             return true;
         }
         let tenures = flight.call.slots.iter().map(|&slot| self.primaries.tenure(slot));
-        let exec = flight.call.exec(oseq, queue.first(), tenures.max().unwrap_or(0));
-        let primary = match self.route_of(&exec.slots, exec.by_key) {
+        let (first, tenure) = (queue.first(), tenures.max().unwrap_or(0));
+        let call = &flight.call;
+        let primary = match self.route_of(&call.slots, call.by_key) {
             // While a slot's primary changes, its commands wait for the answers of the previous
             // one.
-            _ if !self.may_order(&exec.slots) => return false,
+            _ if !self.may_order(&call.slots) => return false,
             Route::Later | Route::Nowhere => return false,
             Route::Apart => {
-                let reply = if exec.by_key { Reply::Moved } else { Reply::Apart };
+                let reply = if call.by_key { Reply::Moved } else { Reply::Apart };
                 self.finish(slot, oseq, reply);
                 return true;
             }
             Route::At(primary) => primary,
             Route::Here => {
-                let call = flight.call.clone();
-                let exec = call.exec(exec.oseq, exec.first, exec.tenure);
+                let call = call.clone();
+                let exec = Exec { oseq, first, tenure, call: call.borrowed() };
                 let served = self.serve(self.identity, &exec, None, host);
                 match served {
                     Served::Replied(reply) => self.finish(slot, oseq, Reply::Bytes(reply)),
@@ -419,6 +431,7 @@ impl Node {
             }
         };
         let to = Some(NodeSet::of(primary));
+        let exec = Exec { oseq, first, tenure, call: call.borrowed() };
         let position = self.lanes.push(lane_of(slot), to, &Record::Exec(exec));
         let epoch = self.view.epoch;
         let queue = self.origin.queues.get_mut(&slot);

@@ -1,6 +1,6 @@
 //! Executes commands that other nodes have forwarded, in the order of their origin, at most once.
 
-use super::{Executed, Host, Node};
+use super::{Executed, Host, Node, Served};
 use crate::elide_args::Arguments;
 use crate::lanes::{lane_of, positions_seen, tagged};
 use crate::mutation::{Mutation, is_broken};
@@ -8,35 +8,23 @@ use crate::view::{Identity, NodeSet};
 use crate::wire::{Exec, Parts, Record, Tag};
 use std::sync::Arc;
 
-/// Outcome of a forwarded command at its primary.
-pub(super) enum Served {
-    /// Dropped: this node is not the primary, or an earlier command is missing.
-    Not,
-    /// Executed before, by a node that has died; the reply is lost.
-    Before,
-    /// Executed, with this reply.
-    Replied(Vec<u8>),
-    /// Blocked on its keys, for at most this many milliseconds.
-    Waits(Option<u64>),
-}
-
 impl Node {
     /// Executes a forwarded command and sends its answer, or defers it until an earlier primary has
     /// ended. A command that is not for this node is dropped: its origin sends it to the new
     /// primary once it has seen the end of this node's epoch.
     pub(super) fn serve_or_park(&mut self, from: Identity, record: Arc<[u8]>, host: &mut dyn Host) {
         let Ok(Record::Exec(exec)) = Record::read(&record) else { return };
-        let slot = exec.slots[0];
+        let slot = exec.call.slots[0];
         // Also deferred: commands that follow a deferred one of the same origin and slot.
         let is_behind = self.parked.iter().any(|(of, at, _)| (*of, *at) == (from, slot));
-        if self.is_ours(&exec) && (is_behind || !self.may_order(&exec.slots)) {
+        if self.is_ours(&exec) && (is_behind || !self.may_order(&exec.call.slots)) {
             self.parked.push((from, slot, record));
             return;
         }
         let oseq = exec.oseq;
         // A command of a former incarnation of the origin has no receiver for its arguments.
         let is_there = self.view.member(from.node) == Some(from);
-        let arguments = is_there.then(|| Arguments::longest(&record, &exec)).flatten();
+        let arguments = is_there.then(|| Arguments::longest(&record, &exec.call)).flatten();
         let reply = match self.serve(from, &exec, arguments, host) {
             Served::Not => return,
             Served::Before => None,
@@ -47,11 +35,11 @@ impl Node {
                 return;
             }
         };
-        if exec.wants_copies && reply.is_some() {
-            self.send_copies(from.node, &exec, host);
+        if exec.call.wants_copies && reply.is_some() {
+            self.send_copies(from.node, &exec.call, host);
         }
         let mut room = Vec::new();
-        let waits = Parts::of(&mut room, positions_seen(&self.lanes, &exec.slots).into_iter());
+        let waits = Parts::of(&mut room, positions_seen(&self.lanes, &exec.call.slots).into_iter());
         let answer = Record::Answer { slot, oseq, waits, reply: reply.as_deref() };
         self.lanes.push(lane_of(slot), Some(NodeSet::of(from.node)), &answer);
     }
@@ -60,8 +48,8 @@ impl Node {
     /// joined later than the appointment uses the epoch of its own joining.
     fn is_ours(&self, exec: &Exec<'_>) -> bool {
         let me = Some(self.identity.node);
-        let tenures = exec.slots.iter().map(|&slot| self.primaries.tenure(slot));
-        exec.slots.iter().all(|&slot| self.primaries.of_slot(slot) == me)
+        let tenures = exec.call.slots.iter().map(|&slot| self.primaries.tenure(slot));
+        exec.call.slots.iter().all(|&slot| self.primaries.of_slot(slot) == me)
             && tenures.max().is_some_and(|tenure| tenure <= exec.tenure)
     }
 
@@ -76,7 +64,7 @@ impl Node {
         if !self.is_ours(exec) {
             return Served::Not;
         }
-        let slot = exec.slots[0];
+        let slot = exec.call.slots[0];
         let last = self.executed.of(from, slot);
         let is_repeated = exec.oseq <= *last;
         if is_repeated && !is_broken(Mutation::ExecuteTwice) {
@@ -89,7 +77,7 @@ impl Node {
         *last = exec.oseq.max(*last);
         let tag = Tag { origin: from, slot, oseq: exec.oseq };
         let mut reply = Vec::new();
-        match tagged(tag, arguments, || host.execute(tag, exec, &mut reply)) {
+        match tagged(tag, arguments, || host.execute(tag, &exec.call, &mut reply)) {
             Executed::Replied => Served::Replied(reply),
             Executed::Waits(left_ms) => Served::Waits(left_ms),
         }

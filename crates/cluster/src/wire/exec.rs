@@ -1,13 +1,13 @@
 //! Forwarded commands.
 
 use super::numbers::{put_option, take_count, take_if, take_option, take_slot};
-use crate::slot::Slot;
+use petrel_keyspace::Call;
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
-/// Flag in the byte that says whether a timeout follows: [`Exec::by_key`].
+/// Flag in the byte that says whether a timeout follows: [`Call::by_key`].
 const BY_KEY: u8 = 2;
-/// Flag in the same byte: [`Exec::wants_copies`].
+/// Flag in the same byte: [`Call::wants_copies`].
 const WANTS_COPIES: u8 = 4;
 
 /// A forwarded command, to be executed by the primary of its keys.
@@ -18,55 +18,39 @@ pub struct Exec<'a> {
     /// Sequence number of the origin's first unanswered command of the slot; earlier ones need not
     /// be known here.
     pub first: u64,
-    /// The slots of its keys; its order is that of the first.
-    pub slots: Vec<Slot>,
     /// The latest epoch in which a primary of one of the slots was appointed.
     pub tenure: u64,
-    /// The selected database.
-    pub db: u16,
-    /// Whether the reply is to be written in RESP3.
-    pub resp3: bool,
-    /// Whether the commands form a transaction; otherwise there is only one.
-    pub is_transaction: bool,
-    /// Remaining timeout in milliseconds, if it was blocked at another primary before.
-    pub wait_ms: Option<u64>,
-    /// Identifies the keys that the origin's client watches at the primary, if any.
-    pub client: Option<u64>,
-    /// Whether it is no atomic commit of several slots: it only reads, or works on each key by
-    /// itself.
-    pub by_key: bool,
-    /// Whether the origin wants copies of the keys that it reads ([`Record::Copy`]).
-    pub wants_copies: bool,
-    /// The commands, each with its name and arguments.
-    pub commands: Vec<Vec<&'a [u8]>>,
+    /// The command.
+    pub call: Call<&'a [u8]>,
 }
 
-pub(super) fn has_more(exec: &Exec<'_>) -> bool {
-    exec.wait_ms.is_some() || exec.client.is_some() || exec.by_key || exec.wants_copies
+pub(super) fn has_more(call: &Call<&[u8]>) -> bool {
+    call.wait_ms.is_some() || call.client.is_some() || call.by_key || call.wants_copies
 }
 
 pub(super) fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
+    let call = &exec.call;
     put(out, exec.oseq);
     // The lowest bit: the number of slots is not 1.
-    let is_one = exec.slots.len() == 1;
+    let is_one = call.slots.len() == 1;
     put(out, (exec.oseq - exec.first) << 1 | u64::from(!is_one));
     if !is_one {
-        put(out, exec.slots.len() as u64);
+        put(out, call.slots.len() as u64);
     }
-    exec.slots.iter().for_each(|&slot| put(out, slot.into()));
+    call.slots.iter().for_each(|&slot| put(out, slot.into()));
     put(out, exec.tenure);
-    put(out, exec.db.into());
-    if has_more(exec) {
+    put(out, call.db.into());
+    if has_more(call) {
         let at = out.len();
-        put_option(out, exec.wait_ms);
-        out[at] |= if exec.by_key { BY_KEY } else { 0 };
-        out[at] |= if exec.wants_copies { WANTS_COPIES } else { 0 };
-        put_option(out, exec.client);
+        put_option(out, call.wait_ms);
+        out[at] |= if call.by_key { BY_KEY } else { 0 };
+        out[at] |= if call.wants_copies { WANTS_COPIES } else { 0 };
+        put_option(out, call.client);
     }
-    if exec.is_transaction {
-        put(out, exec.commands.len() as u64);
+    if call.is_transaction {
+        put(out, call.commands.len() as u64);
     }
-    for command in &exec.commands {
+    for command in &call.commands {
         put(out, command.len() as u64);
         command.iter().for_each(|arg| put_bytes(out, arg));
     }
@@ -103,18 +87,7 @@ pub(super) fn take_exec<'a>(
     if slots.is_empty() || commands.iter().any(Vec::is_empty) {
         return Err(Malformed);
     }
-    Ok(Exec {
-        oseq,
-        first,
-        slots,
-        tenure,
-        db,
-        resp3,
-        is_transaction,
-        wait_ms,
-        client,
-        by_key,
-        wants_copies,
-        commands,
-    })
+    let call =
+        Call { slots, db, resp3, is_transaction, wait_ms, client, by_key, wants_copies, commands };
+    Ok(Exec { oseq, first, tenure, call })
 }

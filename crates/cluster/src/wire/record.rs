@@ -281,7 +281,7 @@ pub enum Record<'a> {
         /// The reason.
         end: WaitEnd,
     },
-    /// A client of the sender has ended its `WATCH` ([`Exec::client`]).
+    /// A client of the sender has ended its `WATCH` (`Call::client`).
     Unwatch {
         /// Identifies the watched keys.
         client: u64,
@@ -458,8 +458,8 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
         }
         Record::Exec(ref exec) => {
             put_exec(out, exec);
-            let more = flag(exec.resp3, LANE_LIST) | flag(has_more(exec), MORE);
-            kind::EXEC | flag(exec.is_transaction, FIRST) | more
+            let more = flag(exec.call.resp3, LANE_LIST) | flag(has_more(&exec.call), MORE);
+            kind::EXEC | flag(exec.call.is_transaction, FIRST) | more
         }
         Record::Answer { slot, oseq, waits, reply } => {
             put(out, slot.into());

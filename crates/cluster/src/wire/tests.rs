@@ -5,6 +5,7 @@ use super::record::REPLIES;
 use super::*;
 use crate::slot_map::Node;
 use crate::view::Identity;
+use petrel_keyspace::Call;
 use petrel_persistence::log::Malformed;
 use proptest::prelude::*;
 
@@ -85,11 +86,8 @@ proptest! {
             borrowed.push(command.iter().map(Vec::as_slice).collect());
         }
         let (wait_ms, client) = (resp3.then_some(tenure), (db % 2 == 0).then_some(before));
-        let exec = Exec {
-            oseq,
-            first,
+        let call = Call {
             slots,
-            tenure,
             db,
             resp3,
             is_transaction,
@@ -99,6 +97,7 @@ proptest! {
             wants_copies: oseq % 3 == 0,
             commands: borrowed,
         };
+        let exec = Exec { oseq, first, tenure, call };
         round_trip(&Record::Exec(exec))?;
         let mut room = Vec::new();
         let waits = Parts::of(&mut room, waits.iter().copied());

@@ -23,7 +23,7 @@
 use super::copies::may_be_copied;
 use super::{Moment, Verdict};
 use crate::arguments::cursor::parse_cursor;
-use crate::cluster::{Cluster, HashSlot, Home, RemoteCall};
+use crate::cluster::{Call, Cluster, HashSlot, Home, Rest};
 use crate::execute::Executor;
 use crate::fail::Fail;
 use crate::host::Host;
@@ -43,9 +43,10 @@ use petrel_table::{Place, bits};
 /// A command for execution by other nodes.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
-    /// The call of each node. The calls that follow a transaction ([`RemoteCall::rest`]) have parts
-    /// of the reply of their own.
-    pub calls: Vec<RemoteCall>,
+    /// The call of each node.
+    pub calls: Vec<Call>,
+    /// Calls that follow a transaction, with parts of the reply of their own.
+    pub rest: Option<Box<Rest>>,
     /// Combination of the replies.
     pub merge: Merge,
     /// Whether it may wait for its keys there. The connection executes nothing meanwhile.
@@ -58,9 +59,9 @@ pub(crate) struct Forwarding {
 
 impl Forwarding {
     /// Creates calls that do not wait.
-    fn of(calls: Vec<RemoteCall>, merge: Merge) -> Self {
+    fn of(calls: Vec<Call>, merge: Merge) -> Self {
         let (places, after) = (Vec::new(), Vec::new());
-        Forwarding { calls, merge, may_wait: false, places, after }
+        Forwarding { calls, rest: None, merge, may_wait: false, places, after }
     }
 }
 
@@ -285,7 +286,7 @@ impl Executor {
             Some(_) => {
                 let args = self.args_to_forward(command, request.args, session)?;
                 let wants_copies = may_be_copied && slots.len() == 1;
-                let call = RemoteCall { by_key, wants_copies, ..call(session, slots, args) };
+                let call = Call { by_key, wants_copies, ..call(session, slots, args) };
                 let may_wait = may_wait(command, request.args);
                 Forwarding { may_wait, ..Forwarding::of(vec![call], Merge::Only) }
             }
@@ -423,9 +424,9 @@ impl Executor {
             // Commands in a transaction do not wait.
             false => (false, Merge::Only),
         };
-        let call = RemoteCall { slots, client, by_key, rest, ..call };
+        let call = Call { slots, client, by_key, ..call };
         let forwarding = Forwarding::of(vec![call], merge);
-        Ok(Verdict::Forward(Box::new(Forwarding { may_wait, places, after, ..forwarding })))
+        Ok(Verdict::Forward(Box::new(Forwarding { rest, may_wait, places, after, ..forwarding })))
     }
 
     /// The call with which another node executes a transaction, and the bytes appended after its
@@ -436,7 +437,7 @@ impl Executor {
         session: &Session,
         cluster: &dyn Cluster,
         host: &mut dyn Host,
-    ) -> Result<(RemoteCall, Vec<u8>), Fail> {
+    ) -> Result<(Call, Vec<u8>), Fail> {
         let (mut commands, mut after) = (Vec::new(), Vec::new());
         let args = queue.args();
         for request in queue.requests(&args) {
@@ -453,7 +454,7 @@ impl Executor {
             commands.push(self.args_to_forward(command, request.args, session)?);
         }
         Ok((
-            RemoteCall { is_transaction: true, commands, ..call(session, Vec::new(), Vec::new()) },
+            Call { is_transaction: true, commands, ..call(session, Vec::new(), Vec::new()) },
             after,
         ))
     }
@@ -546,7 +547,7 @@ fn at_all_homes(
             slots.truncate(1);
         }
         let by_key = slots.len() > 1 && !cluster.holds_all();
-        RemoteCall { by_key, ..call(session, slots, args.clone()) }
+        Call { by_key, ..call(session, slots, args.clone()) }
     });
     let forwarding = Forwarding { may_wait: true, ..Forwarding::of(calls.collect(), merge) };
     Ok(Verdict::Forward(Box::new(forwarding)))
@@ -663,9 +664,9 @@ fn forget(
     Ok(message)
 }
 
-pub(super) fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>>) -> RemoteCall {
+pub(super) fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>>) -> Call {
     let resp3 = session.protocol == Protocol::Resp3;
-    RemoteCall { slots, db: session.db, resp3, commands: vec![command], ..RemoteCall::default() }
+    Call { slots, db: session.db, resp3, commands: vec![command], ..Call::default() }
 }
 
 /// A call that can be split because its command works on each key by itself, as its tips show.
@@ -701,7 +702,7 @@ fn split(
     cluster: &dyn Cluster,
 ) -> Option<Forwarding> {
     let Split { merge, step } = Split::of(command, args)?;
-    let mut parts: Vec<(Home, RemoteCall, Vec<u32>)> = Vec::new();
+    let mut parts: Vec<(Home, Call, Vec<u32>)> = Vec::new();
     for (place, part) in (0..).zip(args[1..].chunks(step)) {
         let slot = cluster.slot_of(part[0]);
         let home = cluster.home_of(slot);

@@ -13,7 +13,7 @@
 
 use super::placement::{add_slots, call, is_flush, sort};
 use crate::answer::Answer;
-use crate::cluster::{Cluster, HashSlot, RemoteCall, Rest};
+use crate::cluster::{Call, Cluster, HashSlot, Rest};
 use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
 use crate::host::Host;
@@ -118,7 +118,7 @@ impl Executor {
             let by_key = slots.len() > 1 && !cluster.holds_all();
             for (db, name) in &flushes {
                 let call = call(session, slots.clone(), vec![name.clone()]);
-                calls.push(RemoteCall { by_key, db: db.unwrap_or(session.db), ..call });
+                calls.push(Call { by_key, db: db.unwrap_or(session.db), ..call });
             }
         }
         Ok(Some(Box::new(Rest { places, calls })).filter(|rest| !rest.calls.is_empty()))
@@ -164,7 +164,7 @@ impl Executor {
         waiting.answer(seq, &whole);
         for (part, call) in (1..).zip(rest.calls) {
             let part = part_of(seq, part);
-            if let Err(fail) = cluster.forward(&client, part, call) {
+            if let Err(fail) = cluster.forward(&client, part, call, None) {
                 session.reply_slots_mut().answer(part, &fail.to_reply());
             }
         }

@@ -75,7 +75,7 @@ impl Executor {
             self.refuse_request(command, Fail::HOME_CHANGING, session, reply);
             return Execution::Answered;
         };
-        let Forwarding { mut calls, merge, may_wait, places, after } = forwarding;
+        let Forwarding { mut calls, mut rest, merge, may_wait, places, after } = forwarding;
         if command.is_some_and(|command| command.spec.gate.contains(GateFlags::WATCHES)) {
             let away = &mut session.transaction_mut().watched_away;
             let away = away.get_or_insert_with(|| Box::new(WatchedAway::new(cluster.clone())));
@@ -88,9 +88,8 @@ impl Executor {
         slots.sort_unstable();
         let is_dropped = session.replies != Replies::On;
         let waiting = session.reply_slots_mut();
-        let rest = calls.iter().flat_map(|call| &call.rest);
-        let rest: usize = rest.map(|rest| rest.calls.len()).sum();
-        waiting.push(&slots, calls.len() + rest, merge, is_dropped);
+        let after_calls = rest.as_ref().map_or(0, |rest| rest.calls.len());
+        waiting.push(&slots, calls.len() + after_calls, merge, is_dropped);
         waiting.place(places);
         waiting.send_after(after);
         let seq = waiting.next_seq() - 1;
@@ -100,7 +99,7 @@ impl Executor {
         let mut refused = None;
         let parts = calls.len();
         for (at, call) in calls.into_iter().enumerate() {
-            if let Err(fail) = cluster.forward(&client, part_of(seq, at), call) {
+            if let Err(fail) = cluster.forward(&client, part_of(seq, at), call, rest.take()) {
                 refused = Some((at, fail));
                 break;
             }

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::answer::{Ticket, WaitEnd};
     use crate::clock::Tick;
-    use crate::cluster::{ClusterLink, HashSlot, HeldFigures, PeerFigures, RemoteCall};
+    use crate::cluster::{Call, ClusterLink, HashSlot, HeldFigures, PeerFigures, Rest};
     use crate::fail::{Fail, Outcome};
 
     /// A cluster of three homes as one of them knows it: home n orders slot n.
@@ -158,7 +158,7 @@ mod tests {
             HeldFigures::default()
         }
 
-        fn forward(&self, _: &Ticket, _: u64, _: RemoteCall) -> Result<(), Fail> {
+        fn forward(&self, _: &Ticket, _: u64, _: Call, _: Option<Box<Rest>>) -> Result<(), Fail> {
             Err(Fail::HOME_CHANGING)
         }
 

@@ -4,16 +4,17 @@
 //! The agent never blocks: bytes that a link does not take are kept (`links.rs`), and a command
 //! with an unreachable primary is deferred (`deferred.rs`).
 
-use super::copy::Copies;
-use super::deferred::{Deferred, Forward, Routability, Waiting};
 use super::jobs::Job;
 use super::links::Linked;
 use super::logs::PendingWaits;
 use super::machine::Machine;
-use super::slots::Slots;
-use super::{Event, Link, MemberInfo, Membership, State, Transport, count};
+use super::state::copy::Copies;
+use super::state::deferred::{Deferred, Forward, Routability, Waiting};
+use super::state::membership::{Membership, State, count};
+use super::state::slots::Slots;
+use super::transport::{Event, Link, MemberInfo, Transport};
 use crate::client::Client;
-use crate::event_loop::mailbox::{Message, RemoteReply};
+use crate::state::mailbox::{Message, RemoteReply};
 use petrel_cluster::{Call, ClusterNode, Identity, Limits, Reply, Route, SLOTS, Slot, View};
 use petrel_commands::Fail;
 use petrel_net::Poll;

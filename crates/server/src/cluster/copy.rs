@@ -8,20 +8,17 @@
 //!  joiner   the link ─▶ the agent ─▶ a nameless file; whole: a thread of its own loads it
 //! ```
 
-mod state;
-
-pub(super) use state::{Copies, Incoming};
-
 use super::agent::{Agent, MemberPhase};
 use super::machine::Machine;
-use super::{Hold, Membership};
+use super::state::copy::{Incoming, Part, Sent, Share};
+use super::state::membership::Membership;
+use super::transport::Hold;
 use crate::durability::replace::{check, leniency};
 use crate::server::Server;
 use petrel_cluster::{Fetch, Identity, SLOTS, SlotSet, slot_of};
 use petrel_keyspace::{Cleared, Handle};
 use petrel_persistence::rdb::{FileError, FileOptions, FileWriter, Form};
 use petrel_persistence::{Image, Loaded, load};
-use state::{Part, Sent, Share};
 use std::io::{self, Seek, Write};
 use std::ops::ControlFlow;
 use std::sync::mpsc::{self, SyncSender, TryRecvError};
@@ -380,7 +377,7 @@ fn clear(server: &Server, machine: &mut Machine, in_background: bool) {
     exec.end();
     machine.end_turn();
     match in_background {
-        true => server.reap(cleared),
+        true => server.reaper.reap(cleared),
         false => drop(cleared),
     }
 }

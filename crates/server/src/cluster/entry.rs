@@ -2,7 +2,9 @@
 
 use super::agent::AgentResources;
 use super::machine::Machine;
-use super::{Ends, Event, Inbox, MemberInfo, Membership, Transport, rejoin};
+use super::rejoin;
+use super::state::membership::{Ends, Inbox, Membership};
+use super::transport::{Event, MemberInfo, Transport};
 use crate::server::Server;
 use petrel_cluster::{Identity, View};
 use petrel_commands::ServerState;
@@ -73,20 +75,4 @@ pub fn start(
         std::thread::sleep(rejoin::PAUSE);
     }
     Ok(inbox)
-}
-
-impl Server {
-    /// Waits for the end of the agent, once the server is stopping, and of the links.
-    pub(crate) fn end_cluster(&self) {
-        let Some(membership) = self.cluster.get() else { return };
-        membership.functions.end();
-        membership.waker.wake();
-        if let Some(thread) = membership.thread.lock().take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread of the cluster has ended by a panic");
-        }
-        let fabric = membership.fabric.lock().take();
-        drop(fabric);
-    }
 }

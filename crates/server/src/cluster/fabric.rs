@@ -1,7 +1,8 @@
 //! The members' side of the process: its events are left for the agent, its links are the agent's.
 
 use super::settings::{DIRECTORY, settings};
-use super::{Ends, Event, Link, MemberInfo, Membership, Pipe, Transport};
+use super::state::membership::{Ends, Membership};
+use super::transport::{Event, Link, MemberInfo, Pipe, Transport};
 use crate::config::Config;
 use crate::durability::present::data_here;
 use crate::lifecycle::listening::once_free;

@@ -12,17 +12,14 @@
 //! agreed ones. If there are no agreed ones yet, it keeps its own; the founder's are agreed on
 //! first.
 
-mod state;
-
-pub(super) use state::{FunctionRequest, Functions};
-
 use super::machine::Machine;
-use super::{Membership, rejoin};
-use crate::event_loop::mailbox::RemoteReply;
+use super::rejoin;
+use super::state::functions::{Applied, FunctionRequest};
+use super::state::membership::Membership;
 use crate::server::Server;
+use crate::state::mailbox::RemoteReply;
 use petrel_commands::Fail;
 use petrel_fabric::{FUNCTIONS_MAX, Fabric, FunctionsChange, FunctionsOutcome, functions_len};
-use state::Applied;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

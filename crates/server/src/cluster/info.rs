@@ -1,6 +1,7 @@
 //! Texts of `CLUSTER INFO` and `CLUSTER NODES`, in Redis Cluster's format where it has one.
 
-use super::{Figures, MemberInfo, Role, State};
+use super::state::membership::{Figures, State};
+use super::transport::{MemberInfo, Role};
 use petrel_cluster::SLOTS;
 use petrel_commands::HeldFigures;
 use std::collections::BTreeSet;

@@ -7,8 +7,8 @@
 use super::agent::Agent;
 use super::logs::Logs;
 use super::machine::Machine;
-use petrel_cluster::wire::{Exec, LANES, Tag};
-use petrel_cluster::{Slot, SlotSet, slot_of};
+use petrel_cluster::wire::{LANES, Tag};
+use petrel_cluster::{Call, Slot, SlotSet, slot_of};
 use petrel_commands::glob::{self, Case};
 use petrel_commands::server::replication::logs_wanted;
 use petrel_commands::{Command, Fail};
@@ -118,22 +118,22 @@ impl Job {
     pub fn of(
         tag: Tag,
         command: Command,
-        exec: &Exec<'_>,
+        call: &Call<&[u8]>,
         databases: u16,
         (positions, epoch): (impl FnOnce() -> [u64; LANES], u64),
     ) -> Result<Self, Fail> {
-        let args = exec.commands.first().map(Vec::as_slice).unwrap_or_default();
+        let args = call.commands.first().map(Vec::as_slice).unwrap_or_default();
         let work = if command.spec.meta.is_summed() {
             let pattern = args.get(1).map(|pattern| pattern.to_vec());
             let found = Found { count: 0, pattern, elements: Vec::new() };
-            let slots = exec.slots.iter().copied().collect();
-            Work::Keys { db: exec.db, cursor: Cursor::default(), slots, found }
+            let slots = call.slots.iter().copied().collect();
+            Work::Keys { db: call.db, cursor: Cursor::default(), slots, found }
         } else if command.spec.gate.contains(GateFlags::ASKS_LOGS) {
             let logs = Logs::new(logs_wanted(args)?, tag.origin.node, epoch);
-            Work::Logs { logs, until: until(args.get(3), exec)? }
+            Work::Logs { logs, until: until(args.get(3), call)? }
         } else if !command.spec.flags.contains(Flags::WRITE) {
             let members = args.get(1).and_then(|arg| parse_int(arg)).ok_or(Fail::NOT_AN_INTEGER)?;
-            let until = until(args.get(2), exec)?;
+            let until = until(args.get(2), call)?;
             Work::Wait { positions: Box::new(positions()), members, until }
         } else {
             let how = args.get(1).copied().unwrap_or(b"SYNC");
@@ -142,23 +142,23 @@ impl Job {
                 return Err(Fail::SYNTAX);
             }
             let (db, last_db) = match command.spec.gate.contains(GateFlags::ONE_DATABASE) {
-                true => (exec.db, exec.db),
+                true => (call.db, call.db),
                 false => (0, databases - 1),
             };
-            let slots = exec.slots.iter().copied().collect();
+            let slots = call.slots.iter().copied().collect();
             Work::Flush { db, last_db, cursor: Cursor::default(), slots }
         };
-        let slots = exec.slots[..].into();
+        let slots = call.slots[..].into();
         Ok(Job { tag, slots, epoch: 0, work, is_cancelled: false })
     }
 }
 
 /// End of the timeout of a command, in milliseconds from now; `None` if it has no timeout.
-fn until(timeout: Option<&&[u8]>, exec: &Exec<'_>) -> Result<Option<Instant>, Fail> {
+fn until(timeout: Option<&&[u8]>, call: &Call<&[u8]>) -> Result<Option<Instant>, Fail> {
     let timeout = timeout.and_then(|arg| parse_int(arg)).ok_or(NO_TIMEOUT)?;
     let timeout_ms = u64::try_from(timeout).map_err(|_| NEGATIVE_TIMEOUT)?;
     // It may have waited at another home before.
-    let left_ms = exec.wait_ms.unwrap_or(timeout_ms);
+    let left_ms = call.wait_ms.unwrap_or(timeout_ms);
     let until = Instant::now().checked_add(Duration::from_millis(left_ms));
     Ok(until.filter(|_| timeout_ms > 0))
 }

@@ -2,7 +2,8 @@
 //! threads of the server.
 
 use super::agent::{Agent, COMPLAINT_PAUSE, EARLY_MAX, RETRY_PAUSE};
-use super::{Link, Pipe, count};
+use super::state::membership::count;
+use super::transport::{Link, Pipe};
 use crate::server::unix_ms;
 use petrel_cluster::{Acknowledge, Identity, Node, Received, SendOutcome};
 use petrel_net::Awaited;

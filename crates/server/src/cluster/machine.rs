@@ -1,19 +1,19 @@
 //! Executes what other members forward, through the gate that clients' commands go through. The
 //! user's permissions were asked where the client is.
 
-use super::copy::Incoming;
 use super::jobs::Job;
 use super::logs::PendingWaits;
+use super::state::copy::Incoming;
+use super::state::membership::{Membership, count};
 use super::waiters::{RemoteClient, splice};
-use super::{Membership, count};
 use crate::client::Client;
-use crate::fanout::pubsub::ChannelKind;
 use crate::host::{Caller, ServerHost};
 use crate::server::{Server, unix_ms};
+use crate::state::pubsub::ChannelKind;
 use bytes::Bytes;
 use petrel_cluster::node::GroupError;
-use petrel_cluster::wire::{Exec, Tag, WaitEnd};
-use petrel_cluster::{Executed, Host, Identity, Lanes, Node, Slot as ClusterSlot};
+use petrel_cluster::wire::{Tag, WaitEnd};
+use petrel_cluster::{Call, Executed, Host, Identity, Lanes, Node, Slot as ClusterSlot};
 use petrel_commands::acl::{User, Users};
 use petrel_commands::{Answer, Command, Execution, Executor, Fail, Request, Session, transactions};
 use petrel_keyspace::Handle;
@@ -203,14 +203,14 @@ impl Machine {
         &mut self,
         tag: Tag,
         command: Command,
-        exec: &Exec<'_>,
+        call: &Call<&[u8]>,
         reply: &mut Vec<u8>,
     ) -> Executed {
         let databases = self.exec.ks.keyspace().databases();
         let positions =
             || self.lanes.as_ref().map(|lanes| lanes.changed_positions()).unwrap_or_default();
         let epoch = self.exec.ks.keyspace().epochs().now();
-        match Job::of(tag, command, exec, databases, (positions, epoch)) {
+        match Job::of(tag, command, call, databases, (positions, epoch)) {
             Ok(job) => {
                 let left_ms = job.left_ms();
                 self.jobs.push(job);
@@ -247,11 +247,11 @@ impl Machine {
     }
 
     /// Client that may block in a command outside of a transaction.
-    fn caller(&self, tag: Tag, exec: &Exec<'_>) -> Arc<Caller> {
+    fn caller(&self, tag: Tag, call: &Call<&[u8]>) -> Arc<Caller> {
         let client = RemoteClient {
             tag,
-            slots: exec.slots[..].into(),
-            wait_ms: exec.wait_ms,
+            slots: call.slots[..].into(),
+            wait_ms: call.wait_ms,
             shown_client: self.shown_client.clone(),
             membership: self.membership.clone(),
             own: self.own,
@@ -265,20 +265,20 @@ impl Host for Machine {
         &mut self.exec.ks
     }
 
-    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
+    fn execute(&mut self, tag: Tag, call: &Call<&[u8]>, reply: &mut Vec<u8>) -> Executed {
         count(&self.membership.figures.served, 1);
         count(&self.membership.figures.peer(tag.origin.node.0).served, 1);
-        if usize::from(exec.db) >= usize::from(self.exec.ks.keyspace().databases()) {
+        if usize::from(call.db) >= usize::from(self.exec.ks.keyspace().databases()) {
             reply.extend_from_slice(b"-ERR DB index is out of range\r\n");
             return Executed::Replied;
         }
-        let protocol = if exec.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
-        let client = exec.client.map(|number| (number >> 16, number as u16));
+        let protocol = if call.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        let client = call.client.map(|number| (number >> 16, number as u16));
         let watched = client.and_then(|(client, _)| self.watches.remove(&(tag.origin, client)));
         let Watched { mut session, mut slots, forwarded } = watched.unwrap_or_default();
         // Watches from another primary or an earlier view are dropped.
         let is_forgotten = client.is_some_and(|(_, before)| before != forwarded);
-        if is_forgotten && exec.is_transaction {
+        if is_forgotten && call.is_transaction {
             self.exec.begin();
             transactions::abandon(&mut self.exec, &mut session);
             self.exec.end();
@@ -287,7 +287,7 @@ impl Host for Machine {
             return Executed::Replied;
         }
         session.become_user(Some(self.user.clone()));
-        session.db = exec.db;
+        session.db = call.db;
         session.protocol = protocol;
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
@@ -296,31 +296,31 @@ impl Host for Machine {
             self.exec.end();
             return Executed::Replied;
         }
-        match exec.is_transaction {
+        match call.is_transaction {
             true => drop(self.call(&[b"MULTI"], &mut session, reply)),
-            false => self.host.caller = Some(self.caller(tag, exec)),
+            false => self.host.caller = Some(self.caller(tag, call)),
         }
         let mut execution = Execution::Answered;
-        for command in &exec.commands {
+        for command in &call.commands {
             reply.clear();
             let request = self.exec.prepare(command, None);
             if let Some(command) = request.command.filter(|&command| is_at_all_homes(command))
-                && !exec.is_transaction
+                && !call.is_transaction
             {
                 self.host.caller = None;
                 self.exec.end();
-                return self.begin_job(tag, command, exec, reply);
+                return self.begin_job(tag, command, call, reply);
             }
             execution = self.call_forwarded(&request, &mut session, reply);
         }
         self.host.caller = None;
-        if exec.is_transaction {
+        if call.is_transaction {
             reply.clear();
             self.call(&[b"EXEC"], &mut session, reply);
         }
-        match client.filter(|_| !exec.is_transaction && !is_forgotten) {
+        match client.filter(|_| !call.is_transaction && !is_forgotten) {
             Some((client, before)) => {
-                slots.extend(&exec.slots);
+                slots.extend(&call.slots);
                 slots.sort_unstable();
                 slots.dedup();
                 let forwarded = before.saturating_add(1);
@@ -352,8 +352,8 @@ impl Host for Machine {
         self.host.publish_message(kind, channel, payload);
     }
 
-    fn keys_read(&mut self, exec: &Exec<'_>, keys: &mut Vec<Vec<u8>>) {
-        let [args] = &exec.commands[..] else { return };
+    fn keys_read(&mut self, call: &Call<&[u8]>, keys: &mut Vec<Vec<u8>>) {
+        let [args] = &call.commands[..] else { return };
         let Some(command) = self.exec.prepare(args, None).command else { return };
         let (mut found, spec) = (Vec::new(), command.spec);
         if spec.place == Place::Read && key_positions(spec.meta.keys, args, &mut found).is_ok() {

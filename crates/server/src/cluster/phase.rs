@@ -4,7 +4,8 @@
 //! ```text
 //!  admitted      it holds hash slots       -> serves
 //!                another member holds them -> fetches
-//!                no member does            -> waits, and asks for them if its data are the cluster's
+//!                no member does            -> waits, and requests them if its data are the
+//!                                             cluster's
 //!  next view     waits: it holds them      -> serves
 //!                waits: another does       -> another life, which begins with that member
 //!                fetches: no holder is left -> another life
@@ -17,8 +18,9 @@
 //! its own admission: earlier members that still wait do not match them, and rejoin.
 
 use super::agent::{Agent, MemberPhase};
-use super::{Hold, MemberInfo, Membership, State};
-use crate::event_loop::mailbox::Message;
+use super::state::membership::{Membership, State};
+use super::transport::{Hold, MemberInfo};
+use crate::state::mailbox::Message;
 use petrel_cluster::{Identity, View};
 use petrel_commands::ServerState;
 use std::fs::{self, File};

@@ -2,10 +2,11 @@
 //! and until its own data are loaded. Nothing is executed meanwhile.
 
 use super::agent::{Admission, Agent, AgentResources};
-use super::deferred::Forward;
-use super::{Event, Membership};
-use crate::event_loop::mailbox::{Message, RemoteReply};
+use super::state::deferred::Forward;
+use super::state::membership::Membership;
+use super::transport::Event;
 use crate::server::Server;
+use crate::state::mailbox::{Message, RemoteReply};
 use petrel_commands::Fail;
 use std::sync::Arc;
 use std::time::Duration;

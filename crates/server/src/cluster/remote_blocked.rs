@@ -3,8 +3,8 @@
 //! do so.
 
 use super::agent::Agent;
-use super::count;
-use super::deferred::{Forward, Waiting};
+use super::state::deferred::{Forward, Waiting};
+use super::state::membership::count;
 use crate::client::Flag;
 use petrel_cluster::wire::WaitEnd;
 use petrel_cluster::{Call, Reply, Slot};
@@ -84,7 +84,7 @@ impl Agent {
     fn forward_rest(&mut self, waiting: &Waiting, rest: Rest) {
         for (part, call) in (1..).zip(rest.calls) {
             let (client, seq) = (waiting.client.clone(), part_of(waiting.seq, part));
-            self.take_command(Forward::new(client, seq, call));
+            self.take_command(Forward { client, seq, call, rest: None });
         }
     }
 

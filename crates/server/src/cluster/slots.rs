@@ -9,20 +9,17 @@
 //!             -> says that they have arrived
 //! ```
 
-mod state;
-
-pub(super) use state::Slots;
-
-use super::Hold;
 use super::agent::{Agent, MemberPhase};
-use super::copy::{FAILURE_PAUSE, Incoming};
+use super::copy::FAILURE_PAUSE;
+use super::state::copy::Incoming;
+use super::state::slots::SlotLoad;
+use super::transport::Hold;
 use crate::durability::replace::{check, leniency};
 use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
 use petrel_cluster::FROM_PEERS;
 use petrel_keyspace::Handle;
 use petrel_persistence::{LoadFrom, Progress, load_from};
-use state::SlotLoad;
 use std::io::Seek;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

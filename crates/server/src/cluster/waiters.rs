@@ -3,17 +3,15 @@
 //! changes the key executes the command, and its reply goes into the lanes after its changes.
 
 mod remote;
-mod state;
 
 pub(super) use remote::{RemoteClient, splice};
-pub(super) use state::Waiters;
 
 use super::agent::Agent;
 use super::machine::Machine;
+use super::state::waiters::Waiter;
 use petrel_cluster::Identity;
 use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_commands::{Answer, WaitEnd as End};
-use state::Waiter;
 use std::time::{Duration, Instant};
 
 /// Between two tries of commands that time alone may serve.

@@ -2,7 +2,7 @@
 
 mod log;
 
-use crate::fanout::review::reply_when_reviewed;
+use crate::fanout::reply_when_reviewed;
 use crate::host::ServerHost;
 use crate::users;
 use petrel_commands::acl::{Call, Denial, Reason, Selector, SetError, User, join_selectors};

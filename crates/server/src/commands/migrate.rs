@@ -1,7 +1,7 @@
 //! Arguments of MIGRATE. [`crate::migrate`] executes it.
 
 use crate::host::ServerHost;
-use crate::migrate::{Credentials, Migration};
+use crate::state::migrate::{Credentials, Migration};
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_table::commands as meta;

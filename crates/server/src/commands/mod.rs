@@ -31,7 +31,7 @@ static SERVER: &[CommandSpec] = &[
     info::INFO,
     memory::MEMORY,
     migrate::MIGRATE,
-    crate::fanout::monitor::feed::MONITOR,
+    crate::fanout::monitor_feed::MONITOR,
     crate::replication::out::PSYNC,
     crate::replication::out::REPLCONF,
     crate::replication::out::SYNC,

@@ -1,8 +1,8 @@
 //! SUBSCRIBE, PUBLISH and their companions; how messages travel is described in
-//! [`crate::fanout::pubsub`].
+//! [`crate::state::pubsub`].
 
-use crate::fanout::pubsub::ChannelKind;
 use crate::host::ServerHost;
+use crate::state::pubsub::ChannelKind;
 use petrel_commands::server::help::help;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_keyspace::Published;

@@ -1,7 +1,7 @@
 //! SHUTDOWN.
 
 use crate::host::ServerHost;
-use crate::lifecycle::shutdown::Manner;
+use crate::lifecycle::stop::Manner;
 use crate::server::Server;
 use petrel_commands::spec::Locks;
 use petrel_commands::{Block, CommandSpec, Ctx, Fail, Outcome};

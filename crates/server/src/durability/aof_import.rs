@@ -374,36 +374,10 @@ fn is_relative(command: Command, args: &[&[u8]]) -> bool {
 struct LoaderHost(ServerHost);
 
 impl Host for LoaderHost {
-    fn as_any(&mut self) -> &mut dyn Any {
-        &mut self.0
-    }
-
-    fn admit_protected(&mut self, command: Command) -> Outcome {
-        self.0.admit_protected(command)
-    }
+    delegate_trusted_host!(0);
 
     fn client_label(&mut self) -> (String, String) {
         (String::new(), String::new())
-    }
-
-    fn string_len_max(&self) -> usize {
-        u32::MAX as usize
-    }
-
-    fn query_buffer_limit(&self) -> usize {
-        usize::MAX
-    }
-
-    fn leniency(&self) -> Leniency {
-        Leniency { any_version: true, any_sum: false, any_count: true }
-    }
-
-    fn log(&mut self, level: u8, text: &str) {
-        self.0.log(level, text);
-    }
-
-    fn discard(&mut self, cleared: Cleared) {
-        self.0.discard(cleared);
     }
 
     fn invalidate(&mut self, ks: &mut Handle, _: Option<&mut dyn Reply>) {

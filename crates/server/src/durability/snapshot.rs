@@ -1,9 +1,5 @@
 //! The snapshot: the RDB file that `SAVE` writes and that the server starts from.
 
-mod state;
-
-pub use state::Snapshot;
-
 use crate::config::Config;
 use crate::observation::pluralized::Pluralized;
 use crate::replication::rdb_aux::SavedHistory;

@@ -2,9 +2,9 @@
 
 use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::event_loop::connection::Conn;
-use crate::event_loop::mailbox::Message;
 use crate::event_loop::worker::Worker;
 use crate::lifecycle::listening::is_tls;
+use crate::state::mailbox::Message;
 use petrel_commands::Session;
 use petrel_net::{
     Driver, Endpoint, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,

@@ -190,6 +190,29 @@ struct Batch<'w> {
     lines: usize,
 }
 
+/// Parses at most `most` commands, from an offset on: their arguments, and the end of each. Returns
+/// the parser's result if something other than a command follows before.
+#[inline]
+fn parse_ahead<'b>(
+    (bytes, mut parsed): (&'b [u8], usize),
+    limits: &Limits,
+    most: usize,
+    args: &mut Vec<&'b [u8]>,
+    ends: &mut Vec<(usize, usize)>,
+    resume: &mut Resume,
+) -> Option<Parsed> {
+    while ends.len() < most {
+        match parse(&bytes[parsed..], limits, args, resume) {
+            Parsed::Command { consumed } | Parsed::Empty { consumed } => {
+                parsed += consumed;
+                ends.push((args.len(), parsed));
+            }
+            other => return Some(other),
+        }
+    }
+    None
+}
+
 impl Batch<'_> {
     fn run(
         &mut self,
@@ -208,29 +231,13 @@ impl Batch<'_> {
         let stop = loop {
             args.clear();
             ends.clear();
-            let limits = if conn.session.is_authenticated() {
-                self.limits
-            } else {
-                self.limits.unauthenticated()
+            // Before authentication each command may change the limits of the next.
+            let (limits, most) = match conn.session.is_authenticated() {
+                true => (self.limits, AHEAD),
+                false => (self.limits.unauthenticated(), 1),
             };
-            let mut parsed = consumed;
-            let end = loop {
-                match parse(&bytes[parsed..], &limits, &mut args, &mut resume) {
-                    Parsed::Command { consumed } => {
-                        parsed += consumed;
-                        ends.push((args.len(), parsed));
-                    }
-                    Parsed::Empty { consumed } => {
-                        parsed += consumed;
-                        ends.push((args.len(), parsed));
-                    }
-                    other => break Some(other),
-                }
-                // Before authentication each command may change the limits of the next.
-                if ends.len() == AHEAD || !conn.session.is_authenticated() {
-                    break None;
-                }
-            };
+            let rest = (bytes, consumed);
+            let end = parse_ahead(rest, &limits, most, &mut args, &mut ends, &mut resume);
             if let Some(stop) = self.execute(conn, &args, &ends, &mut consumed, owner) {
                 break stop;
             }

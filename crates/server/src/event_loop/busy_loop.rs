@@ -2,11 +2,11 @@
 //! commands, so that they are answered meanwhile.
 //!
 //! ```text
-//!  worker      a command runs a script ─ detaches its connections ─ ─ ─ ─ ─ executes ───────────────── takes it back
-//!                                                                            │ the script is slow
-//!                                                                            ▼ now and then, from the interpreter's hook
-//!                                                                              or a command that takes long
-//!  busy loop                                             poll ─ read ─ answer: BUSY, or what may be done meanwhile
+//!  worker     a command runs a script ─ detaches its connections ─ executes ─ takes them back
+//!                                                                     │ the script is slow
+//!                                      often, from the interpreter's  ▼
+//!                                      hook or a long command
+//!  busy loop                   poll ─ read ─ answer: BUSY, or execute commands without keys
 //! ```
 //!
 //! The same happens while another worker's script has the whole keyspace for long: then the worker
@@ -19,11 +19,11 @@
 use crate::client::Client;
 use crate::event_loop::batch::{Progress, Stop};
 use crate::event_loop::connection::Conn;
-use crate::event_loop::mailbox::Message;
 use crate::event_loop::read::hold;
 use crate::event_loop::worker::Worker;
 use crate::host::{BusyLoop, ServerHost};
 use crate::observation::traffic::Doing;
+use crate::state::mailbox::Message;
 use petrel_commands::Executor;
 use petrel_net::{Chunk, Driver, Endpoint, Event, Output, Slot};
 use petrel_resp::{Resume, argument};

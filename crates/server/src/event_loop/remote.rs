@@ -4,8 +4,8 @@
 use crate::client::Flag;
 use crate::event_loop::batch::{Progress, Stop};
 use crate::event_loop::connection::Conn;
-use crate::event_loop::mailbox::RemoteReply;
 use crate::event_loop::worker::Worker;
+use crate::state::mailbox::RemoteReply;
 use petrel_commands::ReplySlots;
 use petrel_net::{Driver, Output, Slot};
 use petrel_resp::Resume;

@@ -9,7 +9,8 @@
 //!             reader, or to the target of its REDIRECT
 //!             send_broadcasts, at the end of the turn: one push for each prefix with those of its
 //!             keys that the reader's user may read
-//!  push       to the connection itself behind its reply, to others many at a time (`invalidation_queue.rs`)
+//!  push       to the connection itself behind its reply, to others many at a time
+//!             (`invalidation_queue.rs`)
 //! ```
 //!
 //! A read is remembered under the lock under which it was made, and its reply is in the
@@ -18,9 +19,3 @@
 
 mod broadcasts;
 mod delivery;
-mod pending;
-mod routes;
-mod tracker;
-
-pub use pending::Invalidations;
-pub use tracker::{Options, Tracker, Trackers};

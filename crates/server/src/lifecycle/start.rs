@@ -123,8 +123,7 @@ impl Running {
             }
         }
         self.server.end_following();
-        #[cfg(feature = "cluster")]
-        self.server.end_cluster();
+        self.server.cluster.get().into_iter().for_each(|member| member.end());
         self.server.await_saver();
         self.server.end_log();
         if let Err(error) = self.server.save_rest() {

@@ -1,12 +1,13 @@
 //! The thread that moves keys.
 
+use super::source;
 use super::source::{KeyRequest, Outcome, Parcel};
 use super::target::{Target, Targets, Trouble};
-use super::{Migration, Taken, Task, source};
 use crate::client::Client;
-use crate::event_loop::mailbox::Message;
 use crate::host::ServerHost;
 use crate::server::Server;
+use crate::state::mailbox::Message;
+use crate::state::migrate::{Migration, Taken, Task};
 use petrel_commands::{Answer, Executor, Fail, Host, Offloaded};
 use petrel_net::{Endpoint, Slot};
 use petrel_persistence::rdb::Dialect;

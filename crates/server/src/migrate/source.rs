@@ -1,7 +1,7 @@
 //! The keys here: serialised to be sent, and removed when they have arrived.
 
-use super::{BYTES_AT_ONCE, Migration};
 use crate::host::ServerHost;
+use crate::state::migrate::{BYTES_AT_ONCE, Migration};
 use petrel_commands::Executor;
 use petrel_keyspace::{Handle, Key, KeyHash, WatchedKey};
 use petrel_persistence::rdb::Dialect;

@@ -1,6 +1,6 @@
 //! The other servers: connections to them, kept for migrations that come soon after.
 
-use super::{Migration, Taken};
+use crate::state::migrate::{Migration, Taken};
 use petrel_commands::Fail;
 use petrel_resp::{DecodeLimits, Decoder, Value, encode_command};
 use std::collections::HashMap;

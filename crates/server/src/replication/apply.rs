@@ -5,14 +5,14 @@
 //! offset advances over whole commands and whole transactions: after a link breaks within one, the
 //! stream resumes before it.
 
-use super::Relayed;
+use super::attempt::Link;
 use super::fack::FackOffsets;
 use super::frames::{Aside, Failures};
 use super::lanes::{ApplyThreads, Place};
-use super::link::Link;
 use crate::client::Client;
 use crate::host::ServerHost;
 use crate::server::Server;
+use crate::state::outgoing::Relayed;
 use petrel_commands::acl::Users;
 use petrel_commands::spec::{Flags, Group};
 use petrel_commands::{
@@ -195,7 +195,7 @@ impl Applier {
         self.exec.end();
         self.tell_others();
         match in_background {
-            true => self.host.0.server.reap(cleared),
+            true => self.host.0.server.reaper.reap(cleared),
             false => drop(cleared),
         }
     }
@@ -469,67 +469,22 @@ impl PrimaryHost {
 }
 
 impl Host for PrimaryHost {
-    fn as_any(&mut self) -> &mut dyn Any {
-        &mut self.0
-    }
-
-    fn admit_protected(&mut self, command: Command) -> Outcome {
-        self.0.admit_protected(command)
+    delegate_trusted_host!(0);
+    delegate! { 0:
+        fn show(&mut self, db: u16, in_script: bool, args: &[&[u8]]);
+        fn flushes_in_background(&self) -> bool;
+        fn flushed_all(&mut self, ks: &mut Handle, is_all: bool);
+        fn notify(&mut self, event: &Event);
+        fn standing(&mut self, blocked: &Blocked) -> Standing;
+        fn act_for(&mut self, client: Ticket) -> Ticket;
+        fn answer(&mut self, blocked: &Blocked, answer: Answer) -> bool;
     }
 
     fn client_label(&mut self) -> (String, String) {
         (String::new(), "primary".into())
     }
 
-    fn show(&mut self, db: u16, in_script: bool, args: &[&[u8]]) {
-        self.0.show(db, in_script, args);
-    }
-
-    fn string_len_max(&self) -> usize {
-        u32::MAX as usize
-    }
-
-    fn query_buffer_limit(&self) -> usize {
-        usize::MAX
-    }
-
-    fn flushes_in_background(&self) -> bool {
-        self.0.flushes_in_background()
-    }
-
-    fn flushed_all(&mut self, ks: &mut Handle, is_all: bool) {
-        self.0.flushed_all(ks, is_all);
-    }
-
-    fn leniency(&self) -> Leniency {
-        Leniency { any_version: true, any_sum: false, any_count: true }
-    }
-
-    fn log(&mut self, level: u8, text: &str) {
-        self.0.log(level, text);
-    }
-
-    fn discard(&mut self, cleared: Cleared) {
-        self.0.discard(cleared);
-    }
-
     fn invalidate(&mut self, ks: &mut Handle, _: Option<&mut dyn Reply>) {
         self.0.invalidate(ks, None);
-    }
-
-    fn notify(&mut self, event: &Event) {
-        self.0.notify(event);
-    }
-
-    fn standing(&mut self, blocked: &Blocked) -> Standing {
-        self.0.standing(blocked)
-    }
-
-    fn act_for(&mut self, client: Ticket) -> Ticket {
-        self.0.act_for(client)
-    }
-
-    fn answer(&mut self, blocked: &Blocked, answer: Answer) -> bool {
-        self.0.answer(blocked, answer)
     }
 }

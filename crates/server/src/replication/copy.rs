@@ -6,15 +6,15 @@
 //! be loaded as it arrives, without a file.
 
 use super::apply::Applier;
+use super::attempt::Link;
 use super::copy_stream::CopyStream;
 use super::handshake::shown;
-use super::link::Link;
 use super::rdb_aux::SavedHistory;
 use super::wire::Wire;
-use super::{Ids, LinkState};
 use crate::config::Config;
 use crate::durability::replace::{check, leniency, unnamed_file};
 use crate::server::{Server, unix_ms};
+use crate::state::replication::{Ids, LinkState};
 use petrel_persistence::{LoadOptions, Loaded, UNKNOWN_LEN, load};
 use petrel_replication::primary::Extent;
 use std::fs::File;

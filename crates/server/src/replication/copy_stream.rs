@@ -1,7 +1,7 @@
 //! The bytes of a copy as they come from the primary, for what loads them without a file.
 
+use super::attempt::Link;
 use super::copy::SIGN_EVERY;
-use super::link::Link;
 use super::wire::Wire;
 use crate::server::unix_ms;
 use petrel_replication::primary::Extent;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! FAILOVER, on a worker   writes of clients are held back ─ a thread takes over
-//! a thread of its own     asks the replicas ─ waits until one has executed everything ─ follows that one
+//! a thread of its own     asks the replicas ─ waits until one has executed everything ─ follows it
 //! link's thread           PSYNC id offset FAILOVER ─ +CONTINUE, or a copy of one that was
 //!                                                    forced: it is the primary ─ clients go on
 //!                                                  ─ an error: this is the primary as before

@@ -2,8 +2,8 @@
 //! keys held, so that no reader sees half of it.
 
 use super::apply::{Applier, ERRORS_LOGGED, Executed, PrimaryHost};
+use super::attempt::Link;
 use super::lanes::find_run;
-use super::link::Link;
 use petrel_commands::{Executor, Host, Shared};
 use petrel_keyspace::{Cleared, Handle, KeyHash, Misfit};
 use petrel_persistence::effects::{GroupError, Keeper, apply_surveyed, survey};

@@ -1,7 +1,7 @@
 //! INFO replication: the fields by which sentinels and exporters know a primary and its replicas.
 
-use super::{LinkState, Replication};
 use crate::server::unix_ms;
+use crate::state::replication::{LinkState, Replication};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A field of `INFO`.

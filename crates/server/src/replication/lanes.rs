@@ -12,10 +12,10 @@
 //! lane before an earlier one of another meanwhile.
 
 use super::apply::{Applier, PrimaryHost, tell_others};
+use super::attempt::Link;
 use super::frames::{Aside, Failures, apply_group, survey_group};
-use super::link::Link;
-use super::replica_expires;
 use crate::server::Server;
+use crate::state::replication::replica_expires;
 use petrel_commands::Executor;
 use petrel_keyspace::KeyHash;
 use petrel_replication::Frame;

@@ -5,24 +5,26 @@
 //!    ▲                                                  └────────┴─▶ stream: receive ─ execute
 //!    │                                                                       ─ ACK once a second
 //!    ├─ a pause that grows, up to a second ◀─ the connection fails, or another role is requested
-//!    └─────────────────────── up to a minute ◀─ what the primary sends cannot be applied: it
-//!                                               costs a copy
+//!    └─────────────────────── up to a minute ◀─ the primary's stream cannot be applied: it costs
+//!                                               a copy
 //! ```
 
 use super::apply::Applier;
+use super::attempt::{Link, check_request};
+use super::copy;
 use super::handshake::{Frames, Introduction, REFUSES, shake_hands};
 use super::panic_recovery::survive;
 use super::wire::Wire;
-use super::{LinkState, copy, replica_expires};
 use crate::client::{Client, Flag};
 use crate::config::Config;
 use crate::server::{Server, unix_ms};
+use crate::state::replication::{LinkState, replica_expires};
 use petrel_net::{Endpoint, Slot, local_endpoint, peer_endpoint};
 use petrel_replication::primary::Offer;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Interval between two acknowledgements of executed commands.
@@ -45,15 +47,6 @@ const LEAVE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// After which a failure that goes on is logged again.
 const REPEAT_AFTER: Duration = Duration::from_secs(30);
-
-/// An attempt to replicate from a primary.
-pub(super) struct Link {
-    pub server: Arc<Server>,
-    host: String,
-    port: u16,
-    /// [`super::RequestedRole::number`] when it began.
-    request_number: u64,
-}
 
 impl Server {
     /// Starts the thread that follows primaries.
@@ -139,27 +132,7 @@ fn leave(server: &Server, state: LinkState) {
     server.apply_role(&server.config.snapshot());
 }
 
-/// Fails if another role has been requested since the request with this number.
-///
-/// # Errors
-/// If not; for the log.
-fn check_request(server: &Server, number: u64) -> Result<(), String> {
-    let now = server.replication.request_number.load(Acquire);
-    match now == number && !server.is_stopping() {
-        true => Ok(()),
-        false => Err("it is no longer the requested primary".into()),
-    }
-}
-
 impl Link {
-    /// Whether this is still to be followed.
-    ///
-    /// # Errors
-    /// If not; for the log.
-    pub fn check_request(&self) -> Result<(), String> {
-        check_request(&self.server, self.request_number)
-    }
-
     /// Follows the primary until the connection fails, or another is to be followed.
     fn run(&self, applier: &mut Applier, troubles: &mut Troubles) -> Result<(), String> {
         let figures = &self.server.replication.link;

@@ -3,8 +3,8 @@
 //! there is a new copy.
 
 use super::apply::Applier;
-use super::{LinkState, Replication};
 use crate::server::Server;
+use crate::state::replication::{LinkState, Replication};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

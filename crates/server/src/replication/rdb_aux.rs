@@ -5,8 +5,8 @@
 //! from one gives its history a new id and keeps the old one up to that offset, so that replicas
 //! which had everything continue with it.
 
-use super::{Ids, NO_ID};
 use crate::server::Server;
+use crate::state::replication::{Ids, NO_ID};
 use petrel_persistence::rdb::{FileReader, FileWriter, Leniency, Section};
 use std::fs::File;
 use std::io::{Seek, Write};

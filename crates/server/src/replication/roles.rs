@@ -4,15 +4,15 @@
 //! REPLICAOF, on a worker   the requested role changes, the link's connection is shut down
 //!                          its batch ends ─ waits until the link executes nothing ─
 //!                          the role changes ─ a batch begins
-//!                          amid a transaction that holds keys: the link's thread
+//!                          in a transaction that holds keys: the link's thread
 //!                          changes the role, at once, or the next command that goes by it
 //! link's thread            notices the change, and applies the new role
 //! ```
 
-use super::{Ids, LinkState, replica_expires};
 use crate::config::{Config, PrimaryAddress};
-use crate::event_loop::mailbox::Message;
 use crate::server::{Server, unix_ms};
+use crate::state::mailbox::Message;
+use crate::state::replication::{Ids, LinkState, replica_expires};
 use parking_lot::MutexGuard;
 use petrel_commands::ServerState;
 use petrel_keyspace::Handle;
@@ -159,7 +159,7 @@ impl Server {
                 self.tell(worker, Message::Demoted);
             }
         }
-        // A replica that is to follow another goes on with its history, which its own replicas know,
+        // A replica that is to follow another continues its history, which its own replicas know,
         // until it gets another name or another copy.
         if !was_replica || primary.is_none() {
             replication.tell_downstream(|downstream| downstream.renamed());

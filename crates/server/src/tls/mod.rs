@@ -1,8 +1,8 @@
 //! TLS: a layer between the driver, which knows sockets, and the worker, which knows commands.
 //!
 //! ```text
-//! driver ─ bytes ─▶ Session::absorb ─ plaintext, one piece a turn ─▶ worker: parsed and executed where it lies
-//! driver ◀─ records ─ Session::seal ◀─ outputs of the turn, joined into as few records as they fit ─ worker
+//! driver ─ bytes ─▶ Session::absorb ─ plaintext, one piece a turn ─▶ worker: parsed in place
+//! driver ◀─ records ─ Session::seal ◀─ outputs of the turn, in as few records as possible ─ worker
 //! ```
 //!
 //! settings.rs     reads the configuration and its files ──▶ settings of handshakes

@@ -544,32 +544,11 @@ fn take_flag(flag: &mut bool) -> bool {
 }
 
 impl<D: Driver> Driver for Secured<D> {
+    delegate_driver!(inner);
+    delegate! { inner: fn expect_output(&mut self, slot: Slot, expected: bool); }
+
     fn new(options: &Options) -> io::Result<Self> {
         D::new(options).map(|inner| Self::around(inner, Arc::default()))
-    }
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn listen(&mut self, listener: Arc<OwnedFd>, id: ListenerId) -> io::Result<()> {
-        self.inner.listen(listener, id)
-    }
-
-    fn pause_accept(&mut self, id: ListenerId) {
-        self.inner.pause_accept(id);
-    }
-
-    fn resume_accept(&mut self, id: ListenerId) {
-        self.inner.resume_accept(id);
-    }
-
-    fn unlisten(&mut self, id: ListenerId) {
-        self.inner.unlisten(id);
-    }
-
-    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot> {
-        self.inner.adopt(socket)
     }
 
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
@@ -597,16 +576,6 @@ impl<D: Driver> Driver for Secured<D> {
             None => self.inner.data(chunk),
             Some(start) => self.plain.get(start..start + chunk.len()).unwrap_or_default(),
         }
-    }
-
-    #[inline]
-    fn output(&mut self) -> Output {
-        self.inner.output()
-    }
-
-    #[inline]
-    fn recycle(&mut self, output: Output) {
-        self.inner.recycle(output);
     }
 
     #[inline]
@@ -689,17 +658,5 @@ impl<D: Driver> Driver for Secured<D> {
                 }
             }
         }
-    }
-
-    fn expect_output(&mut self, slot: Slot, expected: bool) {
-        self.inner.expect_output(slot, expected);
-    }
-
-    fn connections(&self) -> usize {
-        self.inner.connections()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
     }
 }

@@ -5,7 +5,7 @@ use crate::tally;
 use petrel_cluster::{Node, SlotMap, View};
 use petrel_resp::{DecodeLimits, Value, decode, encode_command};
 use petrel_server::Running;
-use petrel_server::cluster::{Event, start as join};
+use petrel_server::cluster::{Event, Inbox, start as join};
 use petrel_server::config::{Config, SavePoints, SharedConfig};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Members {
     pub network: Arc<Network>,
     running: Vec<Running>,
+    inboxes: Vec<Inbox>,
     dir: PathBuf,
 }
 
@@ -76,8 +77,8 @@ impl Members {
             inboxes.push(join(&started.server, identity(node), begin, side).unwrap());
             running.push(started);
         }
-        network.connect(inboxes);
-        Members { network, running, dir }
+        network.connect(inboxes.clone());
+        Members { network, running, inboxes, dir }
     }
 
     /// A client of a member.
@@ -111,7 +112,7 @@ impl Members {
 
     /// The figures of a member.
     pub fn membership(&self, node: u16) -> &petrel_server::cluster::Membership {
-        self.running[usize::from(node)].server.cluster.get().unwrap()
+        self.inboxes[usize::from(node)].membership()
     }
 
     /// Waits until a member has this number of links.

@@ -1,8 +1,8 @@
 //! Client of another member, for which a command is executed here.
 
-use super::state::Waiter;
 use crate::client::Client;
-use crate::cluster::Membership;
+use crate::cluster::state::membership::Membership;
+use crate::cluster::state::waiters::Waiter;
 use crate::host::RemoteCaller;
 use bytes::Bytes;
 use petrel_cluster::lanes::{Served, record_served};

@@ -1,8 +1,8 @@
 //! CLIENT TRACKING, TRACKINGINFO, CACHING, GETREDIR.
 
 use crate::client::Flag;
-use crate::fanout::tracking::{Options, Tracker};
 use crate::host::ServerHost;
+use crate::state::tracking::{Options, Tracker};
 use petrel_commands::{Ctx, Fail, Outcome, TrackingMode, integer};
 use petrel_table::options::ClientTrackingOption;
 use std::sync::Arc;

@@ -8,9 +8,10 @@
 //!     list      mix(d, element) for each, in order
 //!     set       d xor SHA1(member) for each
 //!     zset      d xor SHA1(mix(mix(0, member), score)) for each
-//!     hash      d xor SHA1(mix(mix(0, field), value)) for each; before the last step, xor SHA1("!!hexpire!!") if the
-//!               field has a time to live, but not in Valkey's dialect
-//!     vectorset d xor SHA1(mix(mix(mix(mix(0, name), code), length), attributes)) for each, which is not Redis's
+//!     hash      d xor SHA1(mix(mix(0, field), value)) for each; before the last step, xor
+//!               SHA1("!!hexpire!!") if the field has a time to live, but not in Valkey's dialect
+//!     vectorset d xor SHA1(mix(mix(mix(mix(0, name), code), length), attributes)) for each, which
+//!               is not Redis's
 //!     ReJSON-RL mix(d, text), which is not Redis's
 //!     stream    for each entry mix(d, "ms.seq"), then mix(d, x) for each field and value
 //!   then xor SHA1("!!expire!!") if the key has a time to live

@@ -2,7 +2,7 @@
 
 use super::{Report, human};
 use crate::commands::footprint::Footprint;
-use crate::replication::out::ReplicaLine;
+use crate::state::outgoing::ReplicaLine;
 use crate::unix_time::unix_ms;
 use petrel_commands::{PeerFigures, built_in_modules};
 use petrel_keyspace::Cursor;
@@ -65,7 +65,7 @@ pub fn memory(report: &mut Report<'_>) {
     report.field("mem_allocator", report.server.process.allocator());
     let compacts = report.server.keyspace.compaction_stats().current.is_some();
     report.field("active_defrag_running", u8::from(compacts));
-    let reaped = report.server.reaped.clone();
+    let reaped = report.server.reaper.reaped.clone();
     report.field("lazyfree_pending_objects", reaped.pending.load(Relaxed));
     report.field("lazyfreed_objects", reaped.freed.load(Relaxed));
 }

@@ -2,7 +2,8 @@
 //! `latencystats`.
 
 use super::Report;
-use crate::fanout::pubsub::ChannelKind;
+use crate::observation::traffic::{Rate, Totals};
+use crate::state::pubsub::ChannelKind;
 use crate::unix_time::unix_ms;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,20 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub fn stats(report: &mut Report<'_>) {
     let server = report.server;
     let (figures, totals, rate) = (&server.figures, server.totals(), server.rates.mean());
-    report.field("total_connections_received", figures.accepted.load(Relaxed));
-    report.field("total_commands_processed", totals.commands);
-    report.field("instantaneous_ops_per_sec", rate.commands as u64);
-    report.field("total_net_input_bytes", totals.received);
-    report.field("total_net_output_bytes", totals.sent);
-    report.field("total_net_repl_input_bytes", totals.repl_received);
-    report.field("total_net_repl_output_bytes", totals.repl_sent);
-    // Members of a cluster count the traffic between them by themselves.
-    report.zeros(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
-    report.field("instantaneous_input_kbps", format_args!("{:.2}", rate.received / 1024.0));
-    report.field("instantaneous_output_kbps", format_args!("{:.2}", rate.sent / 1024.0));
-    let of_replication = (rate.repl_received / 1024.0, rate.repl_sent / 1024.0);
-    report.field("instantaneous_input_repl_kbps", format_args!("{:.2}", of_replication.0));
-    report.field("instantaneous_output_repl_kbps", format_args!("{:.2}", of_replication.1));
+    traffic(report, &totals, &rate);
     report.field("rejected_connections", figures.refused.load(Relaxed));
     let outgoing = &server.outgoing;
     report.field("sync_full", outgoing.full_syncs.load(Relaxed));
@@ -57,18 +45,7 @@ pub fn stats(report: &mut Report<'_>) {
     let closed = (&figures.input_limit_closed, &figures.output_limit_closed);
     report.field("client_query_buffer_limit_disconnections", closed.0.load(Relaxed));
     report.field("client_output_buffer_limit_disconnections", closed.1.load(Relaxed));
-    report.field("eventloop_cycles", totals.turns);
-    report.field("eventloop_duration_sum", totals.nanos / 1000);
-    report.field("eventloop_duration_cmd_sum", totals.command_nanos / 1000);
-    report.field("instantaneous_eventloop_cycles_per_sec", rate.turns as u64);
-    let per_turn = if rate.turns > 0.0 { rate.nanos / 1000.0 / rate.turns } else { 0.0 };
-    report.field("instantaneous_eventloop_duration_usec", per_turn.ceil() as u64);
-    report.field("total_client_processing_events", totals.batches);
-    report.field("eventloop_cycles_with_clients_processing", totals.busy_turns);
-    let length = totals.pipelined as f64 / totals.batches.max(1) as f64;
-    report.field("avg_pipeline_length", format_args!("{length:.2}"));
-    report.field("avg_pipeline_length_sum", totals.pipelined);
-    report.field("avg_pipeline_length_cnt", totals.batches);
+    event_loop(report, &totals, &rate);
     // Connections are accepted, and memory is freed, by the workers and a thread beside them.
     report.zeros(&[
         "io_threaded_freed_objects",
@@ -87,6 +64,41 @@ pub fn stats(report: &mut Report<'_>) {
         report.field(&format!("acl_access_denied_{what}"), count);
     }
     report.field("acl_access_denied_tls_cert", figures.strange_certificates.load(Relaxed));
+}
+
+/// Commands and bytes.
+fn traffic(report: &mut Report<'_>, totals: &Totals, rate: &Rate) {
+    let figures = &report.server.figures;
+    report.field("total_connections_received", figures.accepted.load(Relaxed));
+    report.field("total_commands_processed", totals.commands);
+    report.field("instantaneous_ops_per_sec", rate.commands as u64);
+    report.field("total_net_input_bytes", totals.received);
+    report.field("total_net_output_bytes", totals.sent);
+    report.field("total_net_repl_input_bytes", totals.repl_received);
+    report.field("total_net_repl_output_bytes", totals.repl_sent);
+    // Members of a cluster count the traffic between them by themselves.
+    report.zeros(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
+    report.field("instantaneous_input_kbps", format_args!("{:.2}", rate.received / 1024.0));
+    report.field("instantaneous_output_kbps", format_args!("{:.2}", rate.sent / 1024.0));
+    let of_replication = (rate.repl_received / 1024.0, rate.repl_sent / 1024.0);
+    report.field("instantaneous_input_repl_kbps", format_args!("{:.2}", of_replication.0));
+    report.field("instantaneous_output_repl_kbps", format_args!("{:.2}", of_replication.1));
+}
+
+/// Turns of the workers, and the commands in each.
+fn event_loop(report: &mut Report<'_>, totals: &Totals, rate: &Rate) {
+    report.field("eventloop_cycles", totals.turns);
+    report.field("eventloop_duration_sum", totals.nanos / 1000);
+    report.field("eventloop_duration_cmd_sum", totals.command_nanos / 1000);
+    report.field("instantaneous_eventloop_cycles_per_sec", rate.turns as u64);
+    let per_turn = if rate.turns > 0.0 { rate.nanos / 1000.0 / rate.turns } else { 0.0 };
+    report.field("instantaneous_eventloop_duration_usec", per_turn.ceil() as u64);
+    report.field("total_client_processing_events", totals.batches);
+    report.field("eventloop_cycles_with_clients_processing", totals.busy_turns);
+    let length = totals.pipelined as f64 / totals.batches.max(1) as f64;
+    report.field("avg_pipeline_length", format_args!("{length:.2}"));
+    report.field("avg_pipeline_length_sum", totals.pipelined);
+    report.field("avg_pipeline_length_cnt", totals.batches);
 }
 
 /// Keys that expired, were evicted, or were looked for.

@@ -1,25 +1,14 @@
 //! Backups in object stores: uploads of snapshots and the log, and starting from a backup. A build
 //! without them refuses their parameters.
 
-#[cfg(not(feature = "object-store"))]
-mod absent;
 #[cfg(feature = "object-store")]
 mod log;
-#[cfg(feature = "object-store")]
-mod shipping;
-
-#[cfg(not(feature = "object-store"))]
-use absent::fetch;
-#[cfg(not(feature = "object-store"))]
-pub use absent::{Backups, list};
-#[cfg(feature = "object-store")]
-use shipping::fetch;
-#[cfg(feature = "object-store")]
-pub use shipping::{Backups, list};
+pub use crate::state::backups::list;
 
 use crate::config::Config;
 use crate::durability::present::data_here;
 use crate::server::Server;
+use crate::state::backups::{Backups, fetch};
 use std::fs::{File, ReadDir};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! start    load ─ no room for the next file ─ serve, refuse writes
-//! then     twice a second: the pending records of the process before ─ the next file ─ the log is written again
+//! then     twice a second: the pending records of the process before ─ the next file ─ the log
+//!          is written again
 //! ```
 
 use super::load::report_kept;
-use super::open::LogOpening;
 use crate::server::Server;
+use crate::state::log::open::LogOpening;
 use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
 use petrel_persistence::log::{Log, LogSource, Pending, SystemFile};

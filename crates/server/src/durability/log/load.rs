@@ -1,10 +1,10 @@
 //! The way back in: the files of a log, at the start.
 
-use super::open::{LogOpening, Unwritten};
 use crate::config::Config;
 use crate::durability::snapshot::cannot_load;
 use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
+use crate::state::log::open::{LogOpening, Unwritten};
 use petrel_keyspace::Handle;
 use petrel_persistence::aof::begins_as_rdb;
 use petrel_persistence::log::{

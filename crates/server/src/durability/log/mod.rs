@@ -8,21 +8,18 @@
 mod apart;
 mod deferred_open;
 mod load;
-mod open;
 mod pending;
 mod reply_gate;
 mod rewrite;
 #[cfg(feature = "object-store")]
 mod seal;
-mod state;
 
 pub use reply_gate::ReplyGate;
 pub(crate) use rewrite::Rewriting;
-pub use state::Durability;
 
 use crate::config::Config;
 use crate::server::Server;
-use open::{DeferredOpen, LogOpening, warn_without};
+use crate::state::log::open::{DeferredOpen, LogOpening, warn_without};
 use parking_lot::MutexGuard;
 use petrel_commands::ServerState;
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Handle, Order, Origin};

@@ -1,8 +1,8 @@
 //! Pending records of a process that died: at the start they are applied and appended to the log.
 
 use super::load::Found;
-use super::open::Unwritten;
 use crate::server::Server;
+use crate::state::log::open::Unwritten;
 use petrel_persistence::log::{Directory, FileKind, Known, Remains, replay_pending};
 use std::fs;
 

@@ -129,32 +129,17 @@ impl<D: Driver> ReplyGate<D> {
 }
 
 impl<D: Driver> Driver for ReplyGate<D> {
+    delegate_driver!(inner);
+    delegate! { inner:
+        fn data(&self, chunk: Chunk) -> &[u8];
+        fn read_into(&mut self, slot: Slot, buffer: Vec<u8>, count: usize);
+        fn expect_input(&mut self, slot: Slot, bytes: usize);
+        fn pause_reading(&mut self, slot: Slot);
+        fn resume_reading(&mut self, slot: Slot);
+    }
+
     fn new(options: &Options) -> io::Result<Self> {
         D::new(options).map(Self::around)
-    }
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn listen(&mut self, listener: Arc<OwnedFd>, id: ListenerId) -> io::Result<()> {
-        self.inner.listen(listener, id)
-    }
-
-    fn pause_accept(&mut self, id: ListenerId) {
-        self.inner.pause_accept(id);
-    }
-
-    fn resume_accept(&mut self, id: ListenerId) {
-        self.inner.resume_accept(id);
-    }
-
-    fn unlisten(&mut self, id: ListenerId) {
-        self.inner.unlisten(id);
-    }
-
-    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot> {
-        self.inner.adopt(socket)
     }
 
     #[inline]
@@ -170,21 +155,6 @@ impl<D: Driver> Driver for ReplyGate<D> {
             }
         }
         Ok(())
-    }
-
-    #[inline]
-    fn data(&self, chunk: Chunk) -> &[u8] {
-        self.inner.data(chunk)
-    }
-
-    #[inline]
-    fn output(&mut self) -> Output {
-        self.inner.output()
-    }
-
-    #[inline]
-    fn recycle(&mut self, output: Output) {
-        self.inner.recycle(output);
     }
 
     #[inline]
@@ -208,22 +178,6 @@ impl<D: Driver> Driver for ReplyGate<D> {
         self.inner.unsent(slot) + kept
     }
 
-    fn read_into(&mut self, slot: Slot, buffer: Vec<u8>, count: usize) {
-        self.inner.read_into(slot, buffer, count);
-    }
-
-    fn expect_input(&mut self, slot: Slot, bytes: usize) {
-        self.inner.expect_input(slot, bytes);
-    }
-
-    fn pause_reading(&mut self, slot: Slot) {
-        self.inner.pause_reading(slot);
-    }
-
-    fn resume_reading(&mut self, slot: Slot) {
-        self.inner.resume_reading(slot);
-    }
-
     fn close(&mut self, slot: Slot, how: Close) {
         if self.wait_of(slot).is_some() {
             match how {
@@ -239,13 +193,5 @@ impl<D: Driver> Driver for ReplyGate<D> {
             Some(wait) => wait.expects = expected,
             None => self.inner.expect_output(slot, expected),
         }
-    }
-
-    fn connections(&self) -> usize {
-        self.inner.connections()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
     }
 }

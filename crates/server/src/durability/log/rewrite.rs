@@ -2,17 +2,18 @@
 //!
 //! ```text
 //! with everything held   the log goes on in a new file ── an image begins
-//! a thread of its own    writes the image ─ syncs it ─ the manifest names it and the new file, and nothing else
+//! a thread of its own    writes the image ─ syncs it ─ the manifest names it and the new file,
+//!                        and nothing else
 //! ```
 //!
 //! Until the last step the manifest names the old files and the new one, which together are
 //! everything as well.
 
-use super::Durability;
 use super::load::report_kept;
 use crate::config::Config;
 use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
+use crate::state::log::Durability;
 use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
 use petrel_persistence::log::{FileHead, Log, SystemFile};

@@ -1,8 +1,8 @@
 //! Sealing: the log continues in a new file, so that the old files never change any more and can be
 //! copied.
 
-use super::Durability;
 use crate::server::Server;
+use crate::state::log::Durability;
 use crate::unix_time::unix_ms;
 use petrel_persistence::log::{Log, Manifest, SystemFile};
 use std::io;

@@ -3,10 +3,10 @@
 //! (`REDIRECT`).
 
 use super::delivery::News;
-use super::pending::{LastWriters, NOBODY};
-use super::tracker::Tracker;
 use crate::client::Client;
 use crate::host::ServerHost;
+use crate::state::tracking::pending::{LastWriters, NOBODY};
+use crate::state::tracking::tracker::Tracker;
 use petrel_commands::acl::{Permissions, User};
 use petrel_keyspace::Reader;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! Invalidations on their way from the commands that changed keys to the clients that track them.
 
-use super::pending::{Change, Invalidations, NOBODY};
-use super::tracker::Tracker;
 use crate::client::{Client, Flag};
-use crate::fanout::outbox::{Delivery, Form, Push, Recipient};
 use crate::host::ServerHost;
+use crate::state::outbox::{Delivery, Form, Push, Recipient};
+use crate::state::tracking::pending::{Change, Invalidations, NOBODY};
+use crate::state::tracking::tracker::Tracker;
 use petrel_keyspace::{Handle, Reader, ReaderId, Readers};
 use petrel_resp::{Protocol, Reply};
 use std::mem;

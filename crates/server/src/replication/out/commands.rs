@@ -1,9 +1,9 @@
 //! PSYNC, SYNC and REPLCONF.
 
-use super::replica::{Replica, Stage, Traits};
 use crate::client::Flag;
 use crate::host::ServerHost;
 use crate::server::unix_ms;
+use crate::state::outgoing::replica::{Replica, Stage, Traits};
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_persistence::rdb::Dialect;

@@ -2,8 +2,9 @@
 //! otherwise.
 //!
 //! ```text
-//! commands ──▶ frames     no replica needs commands, and none that needs them could come back and go on
-//! frames ──▶ commands     one that needs them is about to be sent the stream; everything is held
+//! commands ──▶ frames    no replica needs commands, and none that does could come back
+//! frames ──▶ commands    a replica that needs commands is about to be sent the stream; all stripes
+//!                        are locked
 //! ```
 //!
 //! Frames and commands are parts of one stream with one id and one offset. A replica that reads
@@ -11,10 +12,10 @@
 //! its own. A replica relays its primary's stream. If it needs commands, for its own replicas or
 //! itself, it says so in the handshake, and reconnects if that changes.
 
-use super::replica::Replica;
-use super::stream::{Relayed, Stream};
 use crate::config::Config;
 use crate::server::Server;
+use crate::state::outgoing::replica::Replica;
+use crate::state::outgoing::stream::{Relayed, Stream};
 use petrel_keyspace::Handle;
 use petrel_replication::frame::READS_FRAMES;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Feeds a worker's replicas at the end of a turn.
 
-use super::replica::{OwnReplicas, Replica};
 use crate::config::OutputBufferLimit;
 use crate::event_loop::worker::Worker;
 use crate::server::unix_ms;
+use crate::state::outgoing::replica::{OwnReplicas, Replica};
 use petrel_net::Driver;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -9,11 +9,11 @@
 //! accept an end mark (`capa eof`); otherwise it is written to a file first, since its length is
 //! sent before it. Changes made meanwhile are in the backlog.
 
-use super::replica::{Replica, Stage};
 use crate::config::Config;
 use crate::random_id::random_id;
 use crate::replication::rdb_aux::SavedHistory;
 use crate::server::{Server, unix_ms};
+use crate::state::outgoing::replica::{Replica, Stage};
 use bytes::Bytes;
 use petrel_keyspace::Handle;
 use petrel_persistence::Image;

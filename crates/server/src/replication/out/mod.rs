@@ -15,27 +15,21 @@ mod commands;
 mod encoding;
 mod feed;
 mod full_sync;
-mod replica;
 mod sink;
-mod state;
-mod stream;
 mod upkeep;
 
 pub(crate) use commands::{PSYNC, REPLCONF, SYNC};
-pub(crate) use replica::OwnReplicas;
-pub use replica::{Replica, ReplicaLine, Stage};
-pub use state::Outgoing;
-pub use stream::Relayed;
 
 use crate::config::Config;
-use crate::replication::Downstream;
 use crate::replication::apply::Applier;
 use crate::server::{Server, unix_ms};
+use crate::state::outgoing::stream::{Stream, StreamEncoding};
+use crate::state::outgoing::{Relayed, Replica};
+use crate::state::replication::Downstream;
 use petrel_keyspace::Handle;
 use petrel_replication::Backlog;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
-use stream::{Stream, StreamEncoding};
 
 /// Request for an acknowledgement.
 pub(super) const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";

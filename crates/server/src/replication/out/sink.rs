@@ -1,8 +1,8 @@
 //! Sink of the keyspace's threads: encodes effects as a frame or as commands, and appends them to
 //! the backlog at each commit.
 
-use super::stream::Stream;
 use crate::server::Server;
+use crate::state::outgoing::stream::Stream;
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Published, SinkSource};
 use petrel_replication::{Encoder, FrameWriter};
 use std::sync::atomic::Ordering::SeqCst;

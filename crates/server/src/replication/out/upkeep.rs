@@ -1,9 +1,9 @@
 //! Periodic work for replicas, ten times a second.
 
-use super::Outgoing;
-use super::replica::{Replica, Stage};
 use crate::config::Config;
 use crate::server::{Server, unix_ms};
+use crate::state::outgoing::Outgoing;
+use crate::state::outgoing::replica::{Replica, Stage};
 use petrel_commands::ServerState;
 use petrel_keyspace::Handle;
 use std::sync::Arc;

@@ -1,0 +1,40 @@
+//! Deliberate faults, which the simulator has to detect.
+
+use petrel_cluster::mutation::Mutation;
+
+/// A deliberate fault, which the simulator has to detect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// A rule of the protocol is disabled.
+    Rule(Mutation),
+    /// Reads of a connection do not wait for its forwarded commands.
+    ReadsPastWrites,
+    /// Every node removes expired keys, not only the primary.
+    ExpiresEverywhere,
+    /// Transactions ignore their clients' watches.
+    IgnoresWatches,
+    /// A flush removes the keys of one database only.
+    FlushesOneDatabase,
+    /// A node keeps watches of slots of which it is not the primary any more.
+    KeepsWatches,
+}
+
+/// All deliberate faults, by name.
+pub const FAULTS: [(&str, Fault); 16] = [
+    ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
+    ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
+    ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
+    ("order-early", Fault::Rule(Mutation::OrderEarly)),
+    ("apply-early", Fault::Rule(Mutation::ApplyEarly)),
+    ("no-tails", Fault::Rule(Mutation::NoTails)),
+    ("drop-while-loading", Fault::Rule(Mutation::DropWhileLoading)),
+    ("keep-copies", Fault::Rule(Mutation::KeepCopies)),
+    ("forget-early", Fault::Rule(Mutation::ForgetEarly)),
+    ("reads-past-writes", Fault::ReadsPastWrites),
+    ("expires-everywhere", Fault::ExpiresEverywhere),
+    ("acknowledge-early", Fault::Rule(Mutation::AcknowledgeEarly)),
+    ("repeat-messages", Fault::Rule(Mutation::RepeatMessages)),
+    ("ignore-watches", Fault::IgnoresWatches),
+    ("flush-one-database", Fault::FlushesOneDatabase),
+    ("keep-watches", Fault::KeepsWatches),
+];

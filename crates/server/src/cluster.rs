@@ -1,0 +1,58 @@
+//! The server as a member of a cluster: its workers execute commands for slots with this primary
+//! and forward others; a thread of its own runs the protocol (`petrel_cluster`) and talks to other
+//! members.
+//!
+//! ```text
+//!  worker    gate: forward ── RemoteCall ──▶ agent ── EXEC ──▶ ... other members
+//!            reply slot ◀── mailbox ──────── agent ◀── effects, ANSWER
+//!            commits: the sink puts them into lanes, and wakes the agent, which sends them
+//!  fabric    views, links ──────────────────▶ agent ◀── Pipe ──▶ ... other members
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `state` | state that the agent and the rest of the server share, and queues between them |
+//! | `transport` | the interface between the agent and the membership: links and events |
+//! | `settings` | the cluster's part of the configuration, and errors in it |
+//! | `fabric` | connection to the membership (`petrel_fabric`): its events, its links |
+//! | `entry` | entry of a server into a cluster: start and end of the cluster thread |
+//! | `rejoin` | the thread while the node is no member: joining and rejoining |
+//! | `agent` | the thread while the node is a member: receiving and sending |
+//! | `links` | the bytes of its links to other members |
+//! | `phase` | phase of a member, and the origin of its data |
+//! | `copy` | copies of a member's data, or of some slots': sent and received |
+//! | `slots` | slots that the member gains and loses, if members hold only some |
+//! | `machine` | executor of commands that other members forward |
+//! | `waiters` | commands of other members' clients that are blocked here |
+//! | `remote_blocked` | commands of clients here that are blocked at other members |
+//! | `jobs` | `FLUSHALL` and `WAIT`, which every primary executes for its slots |
+//! | `functions` | function libraries, which all members agree on |
+//! | `leave` | shutdown: other members take over its hash slots first |
+//! | `interface` | the cluster as commands see it |
+//! | `info` | texts of `CLUSTER INFO` and `CLUSTER NODES` |
+
+mod agent;
+mod copy;
+mod entry;
+mod fabric;
+mod functions;
+mod info;
+mod interface;
+mod jobs;
+mod leave;
+mod links;
+mod logs;
+mod machine;
+mod phase;
+mod rejoin;
+mod remote_blocked;
+mod settings;
+mod slots;
+mod state;
+mod transport;
+mod waiters;
+
+pub use entry::start;
+pub(crate) use fabric::enlist;
+pub use state::membership::{Figures, Inbox, Membership, PeerCounts, State};
+pub use transport::{Event, Hold, Link, MemberInfo, Pipe, Role, Transport};

@@ -1,0 +1,22 @@
+//! The cluster that the server is a member of, as its start and stop see it.
+
+use std::time::Duration;
+
+/// The server's membership of a cluster; `cluster/leave.rs` implements it.
+pub trait Member: Send + Sync {
+    /// Whether other members take over the hash slots of this one when it stops.
+    fn has_to_leave(&self) -> bool;
+
+    /// Gives this member's hash slots to others that have the data, as long as the stop
+    /// `is_wanted`, for `patience` at most.
+    fn hand_slots_over(&self, patience: Duration, is_wanted: &dyn Fn() -> bool);
+
+    /// Takes the hash slots back: the server does not stop.
+    fn take_slots_back(&self);
+
+    /// Leaves the cluster, within `patience`. The data are saved, and no client is served any more.
+    fn leave(&self, patience: Duration);
+
+    /// Waits for the end of the cluster's threads and links. The server is stopping.
+    fn end(&self);
+}
