@@ -3,7 +3,7 @@
 //! members.
 //!
 //! ```text
-//!  worker    gate: forward ── RemoteCall ──▶ agent ── EXEC ──▶ ... other members
+//!  worker    gate: forward ── Call ──▶ agent ── EXEC ──▶ ... other members
 //!            reply slot ◀── mailbox ──────── agent ◀── effects, ANSWER
 //!            commits: the sink puts them into lanes, and wakes the agent, which sends them
 //!  fabric    views, links ──────────────────▶ agent ◀── Pipe ──▶ ... other members

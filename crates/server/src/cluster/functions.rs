@@ -2,7 +2,7 @@
 //! by a thread of its own, which has the members agree on what came of it, waits, and answers.
 //!
 //! ```text
-//!  worker    FUNCTION LOAD ── RemoteCall without slots ──▶ thread
+//!  worker    FUNCTION LOAD ── Call without slots ──▶ thread
 //!  thread    executes it on a copy of version v ── change of v ──▶ fabric ──▶ the leader
 //!            version v + 1 is this change: the others have it -> answers; is another: once more
 //!  fabric    other libraries were agreed on ──▶ thread: replace the present ones
