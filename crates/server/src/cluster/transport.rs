@@ -42,7 +42,7 @@ pub trait Pipe: Send + fmt::Debug {
     fn is_blocked(&self) -> bool;
 
     /// Socket to poll for bytes to read or space to write; `None` if the thread is woken otherwise
-    /// ([`Inbox::wake`]).
+    /// ([`crate::cluster::Inbox::wake`]).
     fn socket(&self) -> Option<BorrowedFd<'_>>;
 }
 

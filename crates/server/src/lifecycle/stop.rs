@@ -27,7 +27,7 @@ fn patience(config: &Config) -> Duration {
 }
 
 impl Server {
-    /// Stops the server as a signal asks for it ([`Closing::request`]): by
+    /// Stops the server as a signal asks for it ([`crate::state::shutdown::Closing::request`]): by
     /// [`crate::lifecycle::process::Process::leave`], unless something stands against it. To be
     /// called on a thread that has time for it.
     pub fn shut_down(&self, flags: &ShutdownFlags) {
