@@ -114,10 +114,9 @@ impl Client {
         self.exec.begin();
         let request = self.exec.prepare(args, None);
         self.exec.execute(&request, &mut session, &mut self.host, &mut reply);
-        self.exec.end();
-        let mut ks = self.exec.ks.keyspace().attach();
         petrel_commands::transactions::abandon(&mut self.exec, &mut session);
-        ks.refresh_clock();
+        self.exec.end();
+        self.exec.ks.refresh_clock();
     }
 }
 

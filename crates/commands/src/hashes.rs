@@ -171,6 +171,7 @@ fn hvals(ctx: &mut Ctx<'_>) -> Outcome {
 
 fn all(ctx: &mut Ctx<'_>, part: Part) -> Outcome {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
     let hash = ctx.exec.ks.read(db, key).map(|view| view.hash(now)).transpose()?;
     let len = hash.map_or(0, |hash| hash.alive());
     expect(len * UNITS_PER_ITEM, ctx.exec.units_here)?;
@@ -180,6 +181,9 @@ fn all(ctx: &mut Ctx<'_>, part: Part) -> Outcome {
     }
     let Some(hash) = hash else { return Ok(()) };
     hash.each(&mut |field| {
+        if !pacer.reply_goes_on(UNITS_PER_ITEM, &mut ended) {
+            return;
+        }
         if part != Part::Values {
             write_item(ctx.reply, field.name);
         }
@@ -187,7 +191,7 @@ fn all(ctx: &mut Ctx<'_>, part: Part) -> Outcome {
             write_item(ctx.reply, field.value);
         }
     });
-    Ok(())
+    ended
 }
 
 /// `HDEL key field [field ...]`

@@ -15,6 +15,7 @@ mod update;
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::long::expect;
 use crate::spec::CommandSpec;
 use budget::{Budget, Memory};
 pub(crate) use path_cache::PathCache;
@@ -141,9 +142,13 @@ fn path_at<'a>(ctx: &Ctx<'a>, i: usize) -> Result<Asked<'a>, Fail> {
     str::from_utf8(text).map(Asked).map_err(|_| NOT_UTF8)
 }
 
+/// Bytes of text that are parsed per unit of work.
+const BYTES_PARSED_PER_UNIT: usize = 4;
+
 /// Argument `i` as a JSON value.
 fn value_at(ctx: &Ctx<'_>, i: usize, how: Parse) -> Result<Document, Fail> {
     let text = ctx.arg(i);
+    expect(text.len() / BYTES_PARSED_PER_UNIT, ctx.exec.units_here)?;
     if str::from_utf8(text).is_err() {
         return Err(NOT_UTF8);
     }
@@ -153,6 +158,7 @@ fn value_at(ctx: &Ctx<'_>, i: usize, how: Parse) -> Result<Document, Fail> {
 /// Argument `i` as a JSON value; syntax errors get an error code.
 fn coded_value_at(ctx: &Ctx<'_>, i: usize) -> Result<Document, Fail> {
     let text = ctx.arg(i);
+    expect(text.len() / BYTES_PARSED_PER_UNIT, ctx.exec.units_here)?;
     if str::from_utf8(text).is_err() {
         return Err(NOT_UTF8);
     }

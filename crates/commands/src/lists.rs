@@ -166,7 +166,7 @@ fn llen(ctx: &mut Ctx<'_>) -> Outcome {
 /// `LRANGE key start stop`
 fn lrange(ctx: &mut Ctx<'_>) -> Outcome {
     let (start, stop) = (ctx.integer(2)?, ctx.integer(3)?);
-    let key = ctx.key(1);
+    let (key, mut pacer) = (ctx.key(1), ctx.exec.pacer());
     let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
         ctx.reply.array(0);
         return Ok(());
@@ -177,6 +177,7 @@ fn lrange(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.reply.array(span.len());
     for element in list.iter_from(span.start).take(span.len()) {
         write_element(ctx.reply, &element);
+        pacer.pace_reply(UNITS_PER_ITEM)?;
     }
     Ok(())
 }

@@ -21,12 +21,13 @@
 //! | [`Ctx::pace`] | nothing | in a loop, by the clock |
 //! | [`Pacer::pace`] | stripes | in a loop, by the work; required where work grows with a product |
 //! | [`expect`] | stripes | beforehand: the work is in proportion to one value |
+//! | [`Pacer::pace_reply`] | stripes | in a loop after that, which writes the reply |
 //!
-//! Only on a helper may a loop that writes a reply be ended ([`Pacer::pace_reply`]). A change
-//! itself is not divided; its work is in proportion to the change.
+//! Only on a helper, or inside a transaction or a script, may a loop that writes a reply be ended. A
+//! change itself is not divided; its work is in proportion to the change.
 //!
 //! In a transaction or a script, which is an atomic whole, the command is executed again where it
-//! is, as a part of a slow script (`inside.rs`). On a thread without helpers (a primary's stream, a
+//! is, as a part of a slow script (`inside.rs`), which serves others during a change too. On a thread without helpers (a primary's stream, a
 //! file) and for commands that wait for keys nothing is given up: the thread serves no one else.
 
 mod held;
@@ -166,6 +167,12 @@ impl Pacer {
     #[inline]
     pub fn pace_reply(&mut self, units: usize) -> Outcome {
         if matches!(self.signals, Signals::None) { Ok(()) } else { self.pace(units) }
+    }
+
+    /// Like [`Pacer::pace_reply`], for closures: see [`Pacer::goes_on`].
+    #[inline]
+    pub fn reply_goes_on(&mut self, units: usize, ended: &mut Outcome) -> bool {
+        matches!(self.signals, Signals::None) || self.goes_on(units, ended)
     }
 
     /// Like [`Pacer::pace`], for closures: leaves the error in `ended`, and returns whether to go

@@ -50,16 +50,20 @@ fn srem(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SMEMBERS key`
 fn smembers(ctx: &mut Ctx<'_>) -> Outcome {
-    let (key, db) = (ctx.key(1), ctx.db());
+    let (key, db, mut pacer) = (ctx.key(1), ctx.db(), ctx.exec.pacer());
     let Some(view) = ctx.exec.ks.read(db, key) else {
         ctx.reply.set(0);
         return Ok(());
     };
-    let set = view.set()?;
+    let (set, mut ended) = (view.set()?, Ok(()));
     expect(set.len() * UNITS_PER_ITEM, ctx.exec.units_here)?;
     ctx.reply.set(set.len());
-    set.each(&mut |member| write_item(ctx.reply, member));
-    Ok(())
+    set.each(&mut |member| {
+        if pacer.reply_goes_on(UNITS_PER_ITEM, &mut ended) {
+            write_item(ctx.reply, member);
+        }
+    });
+    ended
 }
 
 /// `SISMEMBER key member`

@@ -114,9 +114,15 @@ impl Cache {
         bin.count.store(count + 1, Ordering::Relaxed);
     }
 
-    /// From now on calls `breather` now and then while much is freed: every hundred blocks or so.
+    /// From now on calls `breather` now and then while much is allocated or freed: every hundred
+    /// blocks or so.
     pub fn breathe_with(&mut self, breather: Breather) {
         self.breather = Some(breather);
+    }
+
+    /// Ends [`Cache::breathe_with`].
+    pub fn breathe_no_more(&mut self) {
+        self.breather = None;
     }
 
     /// Calls the breather, if there is one, for callers that free something else than blocks.
@@ -153,6 +159,7 @@ impl Cache {
     #[cold]
     #[inline(never)]
     fn refill(&mut self, class: u8) -> NonNull<u8> {
+        self.breathe();
         let bin = &self.bins.bins[class as usize];
         let Class { size, batch, .. } = CLASS[class as usize];
         let taken = self.slabs().take(class, batch.into());

@@ -49,8 +49,8 @@ pub use system::{Cache, Evacuation, Heap};
 #[cfg(not(feature = "system-heap"))]
 use shared::Shared;
 
-/// What a cache calls now and then while much is freed through it, so that the thread can give way
-/// to others.
+/// Function that a cache calls now and then while much is allocated or freed through it: the thread
+/// gives way to others, or serves them.
 pub type Breather = Box<dyn FnMut() + Send>;
 
 /// Sizes of a [`Heap`], in bytes. Taken while other threads go on, so they need not fit to the

@@ -112,6 +112,7 @@ impl Cache {
     /// Allocates a block of at least `size` bytes, aligned to 8 bytes. Ends the process when the
     /// system has no memory.
     pub fn alloc(&mut self, size: usize) -> NonNull<u8> {
+        self.breathe();
         let layout = layout(size);
         // SAFETY: the size is not zero.
         let block = unsafe { alloc::alloc(layout) };
@@ -132,9 +133,14 @@ impl Cache {
         self.breathe();
     }
 
-    /// From now on calls `breather` now and then while much is freed.
+    /// From now on calls `breather` while blocks are allocated and freed.
     pub fn breathe_with(&mut self, breather: Breather) {
         self.breather = Some(breather);
+    }
+
+    /// Ends [`Cache::breathe_with`].
+    pub fn breathe_no_more(&mut self) {
+        self.breather = None;
     }
 
     /// Calls the breather, if there is one.

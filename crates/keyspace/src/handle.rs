@@ -15,7 +15,7 @@ use crate::state::policy::AccessClock;
 use crate::state::stripe::StripeData;
 use crate::state::upkeep::Upkeep;
 use crate::structures::key_hash::{Key, KeyHash};
-use petrel_heap::{Cache, prefetch};
+use petrel_heap::{Breather, Cache, prefetch};
 use petrel_lock::ThreadSlot;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -141,6 +141,17 @@ impl Handle {
     /// Disables expiry for this thread until it reads the clock again: for replayed changes.
     pub fn ignore_expiry(&mut self) {
         self.now_ms = 0;
+    }
+
+    /// From now on mutators call `breather` now and then during large changes. It must not use this
+    /// handle.
+    pub fn breathe_with(&mut self, breather: Breather) {
+        self.cache.breathe_with(breather);
+    }
+
+    /// Ends [`Handle::breathe_with`].
+    pub fn breathe_no_more(&mut self) {
+        self.cache.breathe_no_more();
     }
 
     /// Begins a batch: waits while another thread owns the keyspace exclusively.

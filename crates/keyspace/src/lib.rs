@@ -76,7 +76,7 @@ pub use mutators::scan::Cursor;
 pub use mutators::set_algebra::{CombineError, GoOn, SetOperation};
 pub use mutators::strings::AddError;
 pub use observers::watch::WatchedKey;
-pub use petrel_heap::prefetch_to_write;
+pub use petrel_heap::{Breather, prefetch_to_write};
 pub use petrel_lock::Signal;
 pub use state::call::Call;
 pub use state::cleared::Cleared;

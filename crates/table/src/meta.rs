@@ -112,8 +112,8 @@ bitset! {
         ASKS_LOGS = 21 "asks_logs",
         /// Works on no keys, and may run on a helper thread: it depends on its arguments only.
         MOVES = 22 "moves",
-        /// Takes work that grows with a product of sizes, or with a pattern: a transaction with it
-        /// may run for long, as a script.
+        /// Takes work that grows with a product of sizes, with a pattern, or with a value of which
+        /// each element costs much: a transaction with it may run for long, as a script.
         TAKES_LONG = 23 "takes_long",
     }
 }

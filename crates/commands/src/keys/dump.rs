@@ -7,7 +7,7 @@ use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, Type};
-use petrel_persistence::rdb::Error;
+use petrel_persistence::rdb::{Error, compressed_len};
 use petrel_persistence::value;
 use petrel_table::commands as meta;
 use petrel_table::options::RestoreOption;
@@ -72,7 +72,11 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         (ttl, false) => Some(now.wrapping_add(ttl)),
     };
     let payload = ctx.arg(3);
-    expect(payload.len() / BYTES_RESTORED_PER_UNIT, ctx.exec.units_here)?;
+    let expanded = usize::try_from(compressed_len(payload)).unwrap_or(usize::MAX);
+    let bytes = payload.len().saturating_add(expanded);
+    expect(bytes / BYTES_RESTORED_PER_UNIT, ctx.exec.units_here)?;
+    // The memory limit admitted the payload, as an argument.
+    drop(ctx.hold_growth(expanded)?);
     let leniency = ctx.host.leniency();
     let before = match ctx.exec.ks.notes_events() {
         true => ctx.exec.ks.peek(db, key).map(|old| old.type_of()),

@@ -21,6 +21,9 @@ pub(crate) trait Whole {
     /// If the command is to end.
     fn look(&self) -> Outcome;
 
+    /// Serves others. Called now and then while a command of it changes something.
+    fn breathe(&self);
+
     /// Returns `Executor::units_here` outside of it.
     fn units_before(&self) -> usize;
 }

@@ -57,6 +57,16 @@ impl SlowRun {
         &self.watched
     }
 
+    /// The time.
+    pub fn now(&self) -> Tick {
+        self.clock.now()
+    }
+
+    /// Nanoseconds since a point in time.
+    pub fn nanos_since(&self, tick: Tick) -> u64 {
+        self.clock.nanos(tick, self.clock.now())
+    }
+
     /// Whether it runs for longer than `busy-reply-threshold`.
     pub fn is_slow(&self) -> bool {
         self.watched.is_slow.load(Relaxed)

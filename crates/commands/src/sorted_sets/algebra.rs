@@ -329,7 +329,12 @@ fn unite(
             ControlFlow::Continue(())
         });
     }
-    scores.iter().for_each(|(member, &score)| gathered.push_text(member, score));
+    for (member, &score) in &scores {
+        if !pace.pacer.goes_on(1, &mut pace.ended) {
+            return;
+        }
+        gathered.push_text(member, score);
+    }
 }
 
 /// Calls `each` with the members common to all operands until it breaks.

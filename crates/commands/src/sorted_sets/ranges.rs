@@ -7,6 +7,7 @@ use crate::fail::{Fail, Outcome};
 use crate::long::{UNITS_PER_CHANGE, UNITS_PER_ITEM, expect};
 use crate::numbers::integer;
 use crate::spec::CommandSpec;
+use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::{Part, Run, SortedSetRef};
 use petrel_table::commands as meta;
 use petrel_table::options::SortedSetRangeOption;
@@ -119,6 +120,7 @@ fn zrange(ctx: &mut Ctx<'_>) -> Outcome {
 fn list(ctx: &mut Ctx<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
     let asked = Asked::parse(ctx, 2, by, reverse, false)?;
     let (key, db) = (ctx.key(1), ctx.db());
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
     let Some(set) = read(&mut ctx.exec.ks, db, key)? else {
         ctx.reply.array(0);
         return Ok(());
@@ -128,24 +130,34 @@ fn list(ctx: &mut Ctx<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
     let reply = &mut *ctx.reply;
     let listing = Listing::with_scores(asked.scores, reply);
     listing.begin(reply, run.len());
+    let write = |member: Item<'_>, score| {
+        if pacer.reply_goes_on(UNITS_PER_ITEM, &mut ended) {
+            listing.write(reply, member, score);
+        }
+    };
     if asked.reverse {
-        run.each_back(|member, score| listing.write(reply, member, score));
+        run.each_back(write);
     } else {
-        run.each(|member, score| listing.write(reply, member, score));
+        run.each(write);
     }
-    Ok(())
+    ended
 }
 
 /// `ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
 fn zrangestore(ctx: &mut Ctx<'_>) -> Outcome {
     let asked = Asked::parse(ctx, 3, None, None, true)?;
     let (destination, source, db) = (ctx.key(1), ctx.key(2), ctx.db());
-    let mut gathered = Gathered::default();
+    let (mut gathered, mut pacer, mut ended) = (Gathered::default(), ctx.exec.pacer(), Ok(()));
     if let Some(set) = read(&mut ctx.exec.ks, db, source)? {
         let run = asked.run_of(&set);
         expect(run.len() * 2 * UNITS_PER_CHANGE, ctx.exec.units_here)?;
-        run.each(|member, score| gathered.push(member, score));
+        run.each(|member, score| {
+            if pacer.reply_goes_on(UNITS_PER_CHANGE, &mut ended) {
+                gathered.push(member, score);
+            }
+        });
     }
+    ended?;
     let len = gathered.store(&mut ctx.exec.ks, db, destination);
     ctx.number(len as i64)
 }

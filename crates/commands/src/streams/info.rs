@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_CHANGE, expect};
 use crate::streams::groups::no_group;
 use crate::streams::{write_entry, write_id, write_known, wrong_subcommand};
 use petrel_keyspace::types::stream::{Consumer, EntryRef, Group, Producers, Stream, StreamId};
@@ -30,9 +31,12 @@ pub(super) fn stream(ctx: &mut Ctx<'_>) -> Outcome {
     if let Ok(Some(mut stream)) = ctx.exec.ks.stream_mut(db, key) {
         stream.forget_producers();
     }
-    let dialect = ctx.dialect();
+    let (dialect, mut pacer) = (ctx.dialect(), ctx.exec.pacer());
     let view = ctx.exec.ks.read(db, key).ok_or(Fail::NO_SUCH_KEY)?;
     let stream = view.stream()?;
+    if let Some(max) = shown {
+        expect(full_len(stream, max).saturating_mul(UNITS_PER_CHANGE), ctx.exec.units_here)?;
+    }
     let reply = &mut *ctx.reply;
     let more = if shown.is_some() { 2 } else { 3 };
     reply.map(more + dialect.choose(FIGURES + PRODUCER_FIGURES, FIGURES));
@@ -54,6 +58,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_>) -> Outcome {
             reply.array(len);
             for entry in stream.range(StreamId::MIN, StreamId::MAX).take(len) {
                 write_entry(reply, entry);
+                pacer.pace_reply(UNITS_PER_CHANGE)?;
             }
             reply.bulk(b"groups");
             reply.array(stream.groups().len());
@@ -63,6 +68,13 @@ pub(super) fn stream(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Number of entries and pending entries that XINFO STREAM FULL returns, with at most `max` each.
+fn full_len(stream: &Stream, max: usize) -> usize {
+    let pending = stream.groups().iter().map(|(_, group)| group.pending_len());
+    // Each is returned for its group and for its consumer.
+    pending.fold(max.min(stream.len() as usize), |sum, len| sum + 2 * len.min(max))
 }
 
 /// Writes the fields of both forms of XINFO STREAM: [`FIGURES`] fields.

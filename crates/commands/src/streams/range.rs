@@ -30,7 +30,7 @@ pub(super) fn xrevrange(ctx: &mut Ctx<'_>) -> Outcome {
 fn range(ctx: &mut Ctx<'_>, start: usize, end: usize, reverse: bool) -> Outcome {
     let (start, end) = (parse_start(ctx.arg(start))?, parse_end(ctx.arg(end))?);
     let max = count(ctx)?;
-    let key = ctx.key(1);
+    let (key, mut pacer) = (ctx.key(1), ctx.exec.pacer());
     let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
         ctx.reply.array(0);
         return Ok(());
@@ -49,10 +49,12 @@ fn range(ctx: &mut Ctx<'_>, start: usize, end: usize, reverse: bool) -> Outcome 
     if reverse {
         for entry in stream.rev_range(start, end).take(len) {
             write_entry(ctx.reply, entry);
+            pacer.pace_reply(UNITS_PER_CHANGE)?;
         }
     } else {
         for entry in stream.range(start, end).take(len) {
             write_entry(ctx.reply, entry);
+            pacer.pace_reply(UNITS_PER_CHANGE)?;
         }
     }
     Ok(())

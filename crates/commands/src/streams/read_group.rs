@@ -6,6 +6,7 @@
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_CHANGE, expect};
 use crate::streams::budget::entry_len;
 use crate::streams::read::{begin, begin_stream};
 use crate::streams::reading::{Reading, reading};
@@ -45,6 +46,7 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let served = parts.iter().filter(|part| part.count.is_some()).count();
     if served > 0 {
+        expect(delivery_units(ctx, &parts, group), ctx.exec.units_here)?;
         begin(ctx.reply, served);
     }
     for part in &parts {
@@ -70,6 +72,21 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
             Ok(())
         }
     }
+}
+
+/// Estimates the units for delivering the entries of all parts.
+fn delivery_units(ctx: &Ctx<'_>, parts: &[Part], group: &[u8]) -> usize {
+    let wanted = parts.iter().filter_map(|part| part.count);
+    let wanted = wanted.fold(0, usize::saturating_add).saturating_mul(UNITS_PER_CHANGE);
+    if wanted < ctx.exec.units_here {
+        return wanted;
+    }
+    let len = |part: &Part| {
+        let stream = ctx.exec.ks.view(ctx.session.db, ctx.key(part.key))?.stream().ok()?;
+        let pending = stream.groups().get(group)?.pending_len();
+        Some(pending.max(stream.len() as usize).min(part.count?))
+    };
+    parts.iter().filter_map(len).sum::<usize>().saturating_mul(UNITS_PER_CHANGE)
 }
 
 /// Cuts the non-empty parts to the budget of the reply.

@@ -1,8 +1,8 @@
 //! A client of the commands: no socket, one thread.
 
 use petrel_commands::{
-    Blocked, Command, CommandSpec, Executor, FAMILIES, Fail, Helped, Host, Outcome, Registry,
-    Session, Shared, Ticket, server::memory, transactions,
+    Attendant, Blocked, Command, CommandSpec, Executor, FAMILIES, Fail, Helped, Host, Outcome,
+    Registry, Session, Shared, Ticket, server::memory, transactions,
 };
 use petrel_keyspace::{Cleared, Event, Handle, Keyspace, Options};
 use petrel_persistence::rdb::{Dialect, Leniency};
@@ -11,6 +11,7 @@ use petrel_table::commands as meta;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Start of every client's clock, in Unix milliseconds.
@@ -43,6 +44,8 @@ pub struct FakeHost {
     pub invalidated: [BTreeSet<String>; 2],
     /// Commands that were passed to the helper, if there is one.
     pub moved: Option<Vec<Arc<Blocked>>>,
+    /// Serves others while a transaction or a script runs for long.
+    pub attendant: Option<Rc<dyn Attendant>>,
 }
 
 impl Host for FakeHost {
@@ -88,6 +91,10 @@ impl Host for FakeHost {
 
     fn run_on_helper(&mut self, blocked: &Arc<Blocked>) {
         self.moved.get_or_insert_default().push(blocked.clone());
+    }
+
+    fn attendant(&self) -> Option<Rc<dyn Attendant>> {
+        self.attendant.clone()
     }
 
     fn notify(&mut self, event: &Event) {
@@ -140,6 +147,7 @@ impl Client {
                 events: Vec::new(),
                 invalidated: Default::default(),
                 moved: None,
+                attendant: None,
             },
             helper: None,
         }

@@ -1,6 +1,6 @@
 //! DUMP and RESTORE: Redis's replies. `peers` moves values to and from other servers.
 
-use crate::client::{Client, START_MS};
+use crate::client::{Client, START_MS, show};
 use petrel_keyspace::Policy;
 use petrel_resp::Value;
 
@@ -142,4 +142,32 @@ fn a_watched_key_is_changed_by_restoring_it() {
     client.follow("MULTI => OK\nGET a => QUEUED\nEXEC => [\"1\"]\nWATCH a => OK");
     follow(&mut other, "RESTORE a 0 GOOD REPLACE => OK");
     client.follow("MULTI => OK\nGET a => QUEUED\nEXEC => nil-array");
+}
+
+#[test]
+fn what_a_compressed_payload_expands_to_needs_memory() {
+    let mut client = Client::new();
+    let text = b"a".repeat(32 << 20);
+    client.call(&[b"SET", b"text", &text]);
+    client.call(&[b"RPUSH", b"list", &text, b"b"]);
+    let payloads = ["text", "list"].map(|key| match client.call(&[b"DUMP", key.as_bytes()]) {
+        Value::Bulk(payload) => payload,
+        other => panic!("{other:?}"),
+    });
+    client.run("FLUSHALL");
+    client.exec.clear_caches();
+    let keyspace = client.exec.ks.keyspace().clone();
+    let used = keyspace.stats().used;
+    for (payload, read) in payloads.iter().zip(["STRLEN k", "LLEN k"]) {
+        assert!(payload.len() < 1 << 20);
+        keyspace.set_memory_limit(used + (16 << 20), Policy::NoEviction);
+        let refused = show(&client.call(&[b"RESTORE", b"k", b"0", payload]));
+        assert!(refused.starts_with("OOM "), "{refused}");
+        assert_eq!(client.run("EXISTS k"), "0");
+        assert!(keyspace.stats().used < used + (1 << 20));
+        keyspace.set_memory_limit(used + (256 << 20), Policy::NoEviction);
+        assert_eq!(show(&client.call(&[b"RESTORE", b"k", b"0", payload])), "OK");
+        assert_ne!(client.run(read), "0");
+        client.run("DEL k");
+    }
 }

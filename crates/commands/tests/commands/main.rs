@@ -8,6 +8,7 @@
 //! | `dump` | values as bytes |
 //! | `functions` | libraries of functions |
 //! | `gate` | requests that are not executed at once |
+//! | `within` | commands whose work is in proportion to one value, in transactions and scripts |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
 //! | `alone` | replication, cluster and module commands of a single server |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic, no allocation beyond measure |
@@ -63,4 +64,5 @@ mod strings;
 mod touched;
 mod transactions;
 mod vectors;
+mod within;
 mod wrong_type;

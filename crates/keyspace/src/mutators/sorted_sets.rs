@@ -17,6 +17,9 @@ use crate::structures::view::View;
 use petrel_heap::Cache;
 use std::ops::Range;
 
+/// Number of comparisons, or of effects, between two calls of the breather.
+const STEPS_PER_BREATH: usize = 4096;
+
 impl Handle {
     /// Changes a member's score, or adds the member: `decide` gets the current score and returns
     /// the new one, or none to change nothing. Fastest if `decide` returns `score`. No score is
@@ -93,7 +96,14 @@ impl Handle {
         if members.is_empty() || members.windows(2).any(|pair| pair[0].1 == pair[1].1) {
             return false;
         }
-        members.sort_unstable_by(|a, b| order((a.1, a.0), (b.1, b.0)));
+        let mut steps = 0;
+        members.sort_unstable_by(|a, b| {
+            steps += 1;
+            if steps % STEPS_PER_BREATH == 0 {
+                self.cache.breathe();
+            }
+            order((a.1, a.0), (b.1, b.0))
+        });
         let entry = self.sorted_set_entry(key, members);
         self.insert_entry(db, key, entry);
         for &mut (score, member) in members {
@@ -182,7 +192,10 @@ impl Handle {
             }
             None => {
                 if let Some(Large::SortedSet(set)) = entry.large() {
-                    for element in set.order.range(ranks.clone()) {
+                    for (n, element) in set.order.range(ranks.clone()).enumerate() {
+                        if n % STEPS_PER_BREATH == STEPS_PER_BREATH - 1 {
+                            self.cache.breathe();
+                        }
                         let member = element.key();
                         self.record(db, key, &Effect::ScoreRemove { key: key.bytes, member });
                     }

@@ -260,6 +260,7 @@ impl StreamMut<'_> {
     /// Adds a pending entry as part of a delivery, which counts as one change however many entries
     /// it has.
     pub fn deliver(&mut self, group: &[u8], id: StreamId, pending: Pending) {
+        self.handle.cache.breathe();
         let groups = self.stream.groups_mut();
         let put = groups.change(group, |group| group.put_pending(id, pending));
         if put.is_none() || !self.handle.is_observed(self.key) {

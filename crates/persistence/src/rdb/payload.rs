@@ -2,7 +2,7 @@
 
 use super::kind::{REDIS_VERSION_MAX, VALKEY_VERSIONS, type_byte_in};
 use super::sum::checksum;
-use super::{Error, Form, Slice};
+use super::{Error, Form, Slice, Source, skip_value};
 
 /// Completes a payload: `out` holds, from `start` on, the type byte of `form` and the value.
 pub fn seal(out: &mut Vec<u8>, start: usize, form: Form) {
@@ -38,6 +38,37 @@ pub fn open(payload: &[u8], leniency: Leniency) -> Result<(u8, Slice<'_>), Error
     }
     let (&type_byte, value) = body.split_first().ok_or(Error::Truncated)?;
     Ok((type_byte_in(version, type_byte), Slice::new(value)))
+}
+
+/// Sums up the lengths that the compressed texts of a payload claim. Broken payloads are summed as
+/// far as they go.
+pub fn compressed_len(payload: &[u8]) -> u64 {
+    let any = Leniency { any_version: true, any_sum: true, any_count: true };
+    let Ok((type_byte, value)) = open(payload, any) else { return 0 };
+    let mut source = CompressedTexts { value, len: 0 };
+    // What is broken is refused when it is read.
+    let _ = skip_value(&mut source, type_byte);
+    source.len
+}
+
+/// Sums up the lengths of compressed texts.
+struct CompressedTexts<'a> {
+    value: Slice<'a>,
+    len: u64,
+}
+
+impl Source for CompressedTexts<'_> {
+    fn take(&mut self, len: usize) -> Result<&[u8], Error> {
+        self.value.take(len)
+    }
+
+    fn left(&self) -> usize {
+        self.value.left()
+    }
+
+    fn note_compressed(&mut self, len: u64) {
+        self.len = self.len.saturating_add(len);
+    }
 }
 
 #[cfg(test)]

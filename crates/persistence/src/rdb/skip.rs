@@ -73,9 +73,10 @@ pub(super) fn skip_text<S: Source>(source: &mut S) -> Result<(), Error> {
     let len = match read_length(source)? {
         Length::Number(len) => len,
         Length::Special(COMPRESSED) => {
+            let compressed = read_number(source)?;
             let len = read_number(source)?;
-            read_number(source)?;
-            len
+            source.note_compressed(len);
+            compressed
         }
         Length::Special(form) => match INTEGERS.get(usize::from(form)) {
             Some(&len) => len as u64,

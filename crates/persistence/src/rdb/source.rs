@@ -10,6 +10,10 @@ pub trait Source {
     /// An upper bound of the bytes that are left.
     fn left(&self) -> usize;
 
+    /// Called for each compressed text that is skipped, with the length that it claims.
+    #[inline]
+    fn note_compressed(&mut self, _len: u64) {}
+
     /// The next byte.
     #[inline]
     fn byte(&mut self) -> Result<u8, Error> {
