@@ -34,7 +34,7 @@ pub struct Options {
 const STRIPES: usize = 4096;
 const STRIPES_MIN: usize = 64;
 /// Bytes of a small keyspace for each stripe, of which its table and its ghost take 120 or more.
-const BYTES_PER_STRIPE: u64 = 4096;
+const BYTES_PER_STRIPE: u64 = 16 << 10;
 
 impl Default for Options {
     fn default() -> Self {
