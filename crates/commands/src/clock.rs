@@ -1,5 +1,6 @@
 //! Durations of commands, measured by the processor's time-stamp counter if that is reliable.
 
+use petrel_keyspace::time_stamp::{counter, counter_is_steady};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -42,10 +43,8 @@ impl Clock {
     /// Now.
     #[inline]
     pub fn now(self) -> Tick {
-        #[cfg(target_arch = "x86_64")]
         if self.counter {
-            // SAFETY: every x86-64 has the counter; reading it has no effect.
-            return Tick(unsafe { std::arch::x86_64::_rdtsc() });
+            return Tick(counter());
         }
         Tick(monotonic_nanos())
     }
@@ -89,14 +88,6 @@ impl Clock {
         }
         Clock { scale: ((nanos << 32) / u128::from(ticks)) as u64, counter: true }
     }
-}
-
-/// Whether the kernel itself uses the counter as its clock source. Its rate is then constant and
-/// equal on all cores.
-fn counter_is_steady() -> bool {
-    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = flags.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
-    ["constant_tsc", "nonstop_tsc"].iter().all(|flag| line.split(' ').any(|word| word == *flag))
 }
 
 /// Nanoseconds since the first call.

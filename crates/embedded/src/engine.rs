@@ -23,10 +23,16 @@ static MEMORY: &[CommandSpec] = &[CommandSpec::container(
 pub struct EngineOptions {
     /// Databases, at least 1.
     pub databases: u16,
-    /// Bytes that keys and values may take; 0: any number.
+    /// Bytes that keys and values may take; 0: any number. A small keyspace is made of fewer
+    /// parts, which leaves more of the memory to keys and values.
     pub memory_max: u64,
     /// Eviction policy once the limit is reached.
     pub eviction: Policy,
+}
+
+/// A keyspace's options for a memory limit, if there is one.
+fn stripes(memory_max: u64) -> Options {
+    if memory_max > 0 { Options::for_bytes(memory_max) } else { Options::default() }
 }
 
 impl Default for EngineOptions {
@@ -83,7 +89,7 @@ impl Engine {
     pub fn new(options: EngineOptions) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(0);
         let databases = options.databases;
-        let keyspace = Keyspace::new(&Options { databases, ..Options::default() });
+        let keyspace = Keyspace::new(&Options { databases, ..stripes(options.memory_max) });
         keyspace.set_memory_limit(options.memory_max, options.eviction);
         let shared = Shared::new(Registry::new(&[FAMILIES, &[MEMORY]].concat()));
         let upkeep = Upkeep::begin(&keyspace, &shared);

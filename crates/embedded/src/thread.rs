@@ -132,7 +132,7 @@ impl Runner {
 
     fn call(&mut self, args: &[&[u8]], session: &mut Session, reply: &mut ValueReply<'_>) {
         let Self { exec, host, .. } = self;
-        exec.ks.refresh_clock();
+        exec.ks.refresh_clock_if_due();
         let execution = loop {
             let moment = match exec.begin_unless_busy() {
                 true => Moment::NONE,

@@ -14,6 +14,7 @@ use crate::state::observers::Observers;
 use crate::state::policy::AccessClock;
 use crate::state::stripe::StripeData;
 use crate::state::upkeep::Upkeep;
+use crate::state::wall_clock::{WallClock, unix_ms};
 use crate::structures::key_hash::{Key, KeyHash};
 use petrel_heap::{Breather, Cache, prefetch};
 use petrel_lock::ThreadSlot;
@@ -37,6 +38,7 @@ pub struct Handle {
     pub(crate) cache: Cache,
     pub(crate) clock: AccessClock,
     pub(crate) now_ms: i64,
+    wall_clock: WallClock,
     /// [`Handle::see_expired`].
     pub(crate) sees_expired: bool,
     /// Whether reads count as uses.
@@ -65,6 +67,7 @@ impl Handle {
             cache: ks.heap.cache(),
             clock: AccessClock::default(),
             now_ms: 0,
+            wall_clock: WallClock::default(),
             sees_expired: false,
             touch: true,
             scratch: Vec::new(),
@@ -111,28 +114,39 @@ impl Handle {
         self.set_clock(self.unix_ms());
     }
 
-    /// Reads the clock, and does the rest of [`Handle::refresh_clock`] once per millisecond at
-    /// most: for callers without turns.
+    /// Like [`Handle::refresh_clock`], but does its work once per millisecond: for callers without
+    /// turns.
     #[inline]
-    pub(crate) fn refresh_clock_if_due(&mut self) {
-        let now = self.unix_ms();
-        if now != self.now_ms {
-            self.set_clock(now);
+    pub fn refresh_clock_if_due(&mut self) {
+        let now = match self.ks.clock_stands_at.load(Relaxed) {
+            0 => self.wall_clock.changed(),
+            stands_at => {
+                self.wall_clock.forget();
+                Some(stands_at)
+            }
+        };
+        if let Some(now) = now
+            && now != self.now_ms
+        {
+            self.renew_clock(now);
         }
     }
 
     fn unix_ms(&self) -> i64 {
         match self.ks.clock_stands_at.load(Relaxed) {
-            0 => {
-                let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-                since.map_or(0, |since| since.as_millis() as i64)
-            }
+            0 => unix_ms(),
             stands_at => stands_at,
         }
     }
 
     /// Sets the thread's clock (recovery and tests).
     pub fn set_clock(&mut self, now_ms: i64) {
+        // The next call without a turn sets it to the time again.
+        self.wall_clock.forget();
+        self.renew_clock(now_ms);
+    }
+
+    fn renew_clock(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         self.clock.update(&self.ks.policy, now_ms);
         self.refresh_byte_clock();
@@ -140,6 +154,7 @@ impl Handle {
 
     /// Disables expiry for this thread until it reads the clock again: for replayed changes.
     pub fn ignore_expiry(&mut self) {
+        self.wall_clock.forget();
         self.now_ms = 0;
     }
 

@@ -94,6 +94,11 @@ pub use state::portions::Portions;
 pub use state::tracking::{Reader, ReaderId, Readers, ReadersView};
 pub use state::usage::{Usage, Usages};
 pub use state::waiting::{Awaited, ReadyKey, WaitedKeys, Waiter};
+
+/// The processor's time-stamp counter.
+pub mod time_stamp {
+    pub use crate::state::wall_clock::{counter, counter_is_steady};
+}
 pub use structures::entry::Kind;
 pub use structures::form::{Type, WrongType};
 pub use structures::hash::{Field, HashRef};

@@ -143,6 +143,22 @@ fn entry_bytes(handle: &mut Handle, databases: u16) -> u64 {
     bytes
 }
 
+/// Compares the sum of all threads' counters with the entries, while no other thread is in a batch.
+/// Threads that end meanwhile hand their counters over at any time.
+fn assert_exact(handle: &mut Handle, policy: Policy) {
+    handle.enter();
+    handle.lock_all();
+    let mut bytes = 0;
+    for db in 0..4 {
+        handle.scan(db, Default::default(), usize::MAX, |view| bytes += view.footprint() as u64);
+    }
+    let stats = handle.keyspace().stats();
+    handle.unlock();
+    handle.exit();
+    assert_eq!(stats.used, stats.tables + bytes, "{policy:?}");
+    assert!(stats.used <= LIMIT + LIMIT / 100, "{policy:?}: {} bytes", stats.used);
+}
+
 #[test]
 fn memory_is_counted_exactly_while_threads_evict_overwrite_and_remove() {
     for policy in [
@@ -171,6 +187,9 @@ fn memory_is_counted_exactly_while_threads_evict_overwrite_and_remove() {
                             handle.remove(db, key);
                             handle.unlock();
                             handle.exit();
+                        }
+                        if i % 500 == thread * 100 {
+                            assert_exact(&mut handle, policy);
                         }
                     }
                 });

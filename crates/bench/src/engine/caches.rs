@@ -81,7 +81,8 @@ pub struct Petrel(Arc<Keyspace>);
 impl Petrel {
     /// Makes a keyspace, with a limit on all its memory if bounded.
     pub fn new(bytes: Option<u64>) -> Petrel {
-        let keyspace = Keyspace::new(&Options { databases: 1, ..Options::default() });
+        let options = bytes.map_or_else(Options::default, Options::for_bytes);
+        let keyspace = Keyspace::new(&Options { databases: 1, ..options });
         if let Some(bytes) = bytes {
             keyspace.set_memory_limit(bytes + keyspace.stats().used, Policy::AllKeysS3Fifo);
         }

@@ -95,7 +95,7 @@ impl Handle {
             self.stripe_at(stripe).swap_tables(a, b, usize::from(self.ks.databases));
         }
         self.forget_all_readers();
-        for thread in self.ks.threads() {
+        self.ks.change_counters(|thread| {
             let (a, b) = (&thread.dbs[usize::from(a)], &thread.dbs[usize::from(b)]);
             for (a, b) in
                 [(&a.keys, &b.keys), (&a.volatile, &b.volatile), (&a.expiring, &b.expiring)]
@@ -104,7 +104,7 @@ impl Handle {
                 a.add(-more);
                 b.add(more);
             }
-        }
+        });
         self.counters.changes.add(1);
         self.record_database(a, &Effect::Swap { with: b });
     }
@@ -207,11 +207,11 @@ impl Handle {
     }
 
     fn forget_counts(&self, db: u16) {
-        for thread in self.ks.threads() {
+        self.ks.change_counters(|thread| {
             let counters = &thread.dbs[usize::from(db)];
             counters.keys.reset();
             counters.volatile.reset();
             counters.expiring.reset();
-        }
+        });
     }
 }

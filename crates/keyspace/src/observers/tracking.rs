@@ -269,12 +269,12 @@ impl Handle {
     /// Resets the counts of tracked keys after the table was emptied. The keyspace is held
     /// exclusively.
     pub(crate) fn forget_tracked_counts(&self) {
-        for thread in self.ks.threads() {
+        self.ks.change_counters(|thread| {
             thread.used.add(-thread.tracked_bytes.get());
             thread.tracked_keys.reset();
             thread.tracked_items.reset();
             thread.tracked_bytes.reset();
-        }
+        });
     }
 }
 

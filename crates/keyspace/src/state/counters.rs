@@ -76,6 +76,29 @@ impl Counters {
             dbs: (0..databases).map(|_| DbCounters::default()).collect(),
         }
     }
+
+    /// Adds another thread's counters to these, except for its batch.
+    pub fn add(&self, other: &Counters) {
+        self.used.add(other.used.get());
+        self.table_bytes.add(other.table_bytes.get());
+        self.inserted.add(other.inserted.get());
+        self.hits.add(other.hits.get());
+        self.misses.add(other.misses.get());
+        self.expired.add(other.expired.get());
+        self.expired_active.add(other.expired_active.get());
+        self.expired_fields.add(other.expired_fields.get());
+        self.expired_fields_active.add(other.expired_fields_active.get());
+        self.evicted.add(other.evicted.get());
+        self.tracked_keys.add(other.tracked_keys.get());
+        self.tracked_items.add(other.tracked_items.get());
+        self.tracked_bytes.add(other.tracked_bytes.get());
+        self.changes.add(other.changes.get());
+        for (sum, db) in self.dbs.iter().zip(&other.dbs) {
+            sum.keys.add(db.keys.get());
+            sum.volatile.add(db.volatile.get());
+            sum.expiring.add(db.expiring.get());
+        }
+    }
 }
 
 /// Sums over all threads.

@@ -34,7 +34,7 @@ pub struct Options {
 const STRIPES: usize = 4096;
 const STRIPES_MIN: usize = 64;
 /// Bytes of a small keyspace for each stripe, of which its table and its ghost take 120 or more.
-const BYTES_PER_STRIPE: u64 = 4096;
+const BYTES_PER_STRIPE: u64 = 16 << 10;
 
 impl Default for Options {
     fn default() -> Self {
@@ -100,6 +100,12 @@ struct Roster {
     departed: Option<Arc<Counters>>,
 }
 
+impl Roster {
+    fn counters(&self) -> impl Iterator<Item = &Arc<Counters>> {
+        self.threads.iter().chain(&self.departed)
+    }
+}
+
 /// Values of the statistics at the last `CONFIG RESETSTAT`, which are subtracted from them.
 #[derive(Default)]
 struct StatsBase {
@@ -158,32 +164,23 @@ impl Keyspace {
         (pass, counters)
     }
 
+    /// Hands the counters of a thread that ends over to the sum of all ended threads. That sum is
+    /// replaced, not changed: a copy of the list from before has the thread and the old sum, one
+    /// from now on the new sum only, and both add up.
     pub(crate) fn detach(&self, counters: &Arc<Counters>) {
-        let databases = usize::from(self.databases);
         self.with_threads(|roster| {
             roster.threads.retain(|thread| !Arc::ptr_eq(thread, counters));
-            let departed =
-                roster.departed.get_or_insert_with(|| Arc::new(Counters::new(databases)));
-            departed.used.add(counters.used.get());
-            departed.table_bytes.add(counters.table_bytes.get());
-            departed.inserted.add(counters.inserted.get());
-            departed.hits.add(counters.hits.get());
-            departed.misses.add(counters.misses.get());
-            departed.expired.add(counters.expired.get());
-            departed.expired_active.add(counters.expired_active.get());
-            departed.evicted.add(counters.evicted.get());
-            departed.changes.add(counters.changes.get());
-            departed.tracked_keys.add(counters.tracked_keys.get());
-            departed.tracked_items.add(counters.tracked_items.get());
-            departed.tracked_bytes.add(counters.tracked_bytes.get());
-            departed.expired_fields.add(counters.expired_fields.get());
-            departed.expired_fields_active.add(counters.expired_fields_active.get());
-            for (sum, db) in departed.dbs.iter().zip(&counters.dbs) {
-                sum.keys.add(db.keys.get());
-                sum.volatile.add(db.volatile.get());
-                sum.expiring.add(db.expiring.get());
-            }
+            let sum = Counters::new(usize::from(self.databases));
+            roster.departed.iter().for_each(|departed| sum.add(departed));
+            sum.add(counters);
+            roster.departed = Some(Arc::new(sum));
         });
+    }
+
+    /// Changes the counters of every thread and of the ended ones, with the keyspace held
+    /// exclusively. A thread that ends meanwhile hands over either all or nothing before.
+    pub(crate) fn change_counters(&self, change: impl FnMut(&Counters)) {
+        self.with_threads(|roster| roster.counters().map(|counters| &**counters).for_each(change));
     }
 
     /// The epochs of changes.
@@ -354,10 +351,11 @@ impl Keyspace {
         self.waits.keys()
     }
 
-    /// Counters of every thread, including the sum of all ended threads.
+    /// Counters of every thread, including the sum of all ended threads. Those of a thread that
+    /// ends later keep their last values.
     pub(crate) fn threads(&self) -> Vec<Arc<Counters>> {
         let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
-        roster.threads.iter().chain(&roster.departed).cloned().collect()
+        roster.counters().cloned().collect()
     }
 
     /// Changes whenever the result of [`Keyspace::threads`] does.

@@ -27,4 +27,5 @@ pub(crate) mod tracking;
 pub(crate) mod upkeep;
 pub(crate) mod usage;
 pub(crate) mod waiting;
+pub(crate) mod wall_clock;
 pub(crate) mod watch;

@@ -35,6 +35,10 @@ const STRIPES_PER_LOOK: u32 = 64;
 /// Growth of all threads together, as a part of the limit, after which each checks again: the error
 /// of the limit.
 const SLACK_SHARE: u64 = 1024;
+/// Growth allowed under a small limit, where a comparison costs as much as several evictions, and
+/// the largest part of the limit that it may be.
+const SLACK_MIN: u64 = 4 << 10;
+const SLACK_MIN_SHARE: u64 = 256;
 /// Maximum number of bytes freed ahead of need; it bounds the pause.
 const SLACK_MAX: u64 = 32 << 10;
 /// A slack that is always used up: the sum may still be above the limit.
@@ -186,7 +190,8 @@ impl Handle {
         let count = threads.len() as u64;
         let used: i64 = threads.iter().map(|thread| thread.used.get()).sum();
         let used = used.max(0) as u64 + needed.min(limit / 2);
-        let slack = (limit / SLACK_SHARE / count).max(1);
+        let small = SLACK_MIN.min(limit / SLACK_MIN_SHARE);
+        let slack = ((limit / SLACK_SHARE).max(small) / count).max(1);
         let policy = if self.keeps_expired() { Policy::NoEviction } else { self.ks.policy() };
         self.refresh_byte_clock();
         self.upkeep.evictor.limit = limit;
