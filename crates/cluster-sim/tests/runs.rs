@@ -15,7 +15,7 @@ fn clean_with(seed: u64, joins: bool) -> Outcome {
 }
 
 fn clean_plan(seed: u64, joins: bool, copies: Option<usize>) -> Outcome {
-    let outcome = run(Plan { seed, ops: OPS, wrong: None, joins, copies });
+    let outcome = run(Plan { seed, ops: OPS, wrong: None, joins, copies, acknowledge: 1 });
     assert!(
         outcome.violations.is_empty(),
         "cluster-sim --seed {seed} --ops {OPS} (joins: {joins}, copies: {copies:?}): {:#?}",
@@ -89,7 +89,7 @@ fn deliberate_faults_are_detected() {
         let is_of_slots = ["drop-while-loading", "keep-copies", "forget-early"].contains(&name);
         let copies = is_of_slots.then_some(2);
         let found = (first..first + 100).find_map(|seed| {
-            let outcome = run(Plan { seed, ops: OPS, wrong: Some(wrong), joins: false, copies });
+            let outcome = run(Plan { seed, ops: OPS, wrong: Some(wrong), joins: false, copies, acknowledge: 1 });
             outcome.violations.first().map(|text| (seed, text.clone()))
         });
         let (seed, text) = found.unwrap_or_else(|| panic!("'{name}' is not detected"));
