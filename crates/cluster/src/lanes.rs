@@ -10,9 +10,9 @@
 use crate::directory::Directory;
 use crate::elide_args::Arguments;
 use crate::lane::{Lane, Put};
+use crate::mutation::{Mutation, is_broken};
 use crate::node::Limits;
 use crate::safe::{Need, Safe};
-use crate::mutation::{Mutation, is_broken};
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::{Node, common_runs};
 use crate::slot_owners::SlotOwners;
@@ -428,14 +428,11 @@ impl Lanes {
 }
 
 impl Lanes {
-    /// Whether a record with this need may not be sent to a member yet. A receiver of the slot's
-    /// changes has been sent them before.
+    /// Whether a record with this need may not be sent to a member yet. An owner of the slot has
+    /// been sent its changes before.
     fn is_held(&self, need: Need, to: Node) -> bool {
-        let receives = match &self.receivers {
-            Some(receivers) => NodeSet(receivers[usize::from(need.slot)].load(Relaxed)),
-            None => self.safe.owners(need.slot),
-        };
-        !receives.contains(to) && !is_broken(Mutation::ShowUnsafe) && !self.safe.is_safe(need)
+        let is_owner = self.safe.owners(need.slot).contains(to);
+        !is_owner && !is_broken(Mutation::ShowUnsafe) && !self.safe.is_safe(need)
     }
 }
 
