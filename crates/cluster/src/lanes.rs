@@ -268,6 +268,11 @@ impl Lanes {
         self.safe.needs_of(slots, None)
     }
 
+    /// Like [`Lanes::needs_of`], for every slot.
+    pub fn needs_of_all(&self) -> Box<[Need]> {
+        (0..SLOTS).filter_map(|slot| self.safe.need_of(slot)).collect()
+    }
+
     /// Appends a record for a member that depends on the last changes of these slots.
     pub(crate) fn push_shown(&self, lane: usize, to: Node, slots: &[Slot], record: &Record<'_>) {
         let needs = self.safe.needs_of(slots, Some(to));

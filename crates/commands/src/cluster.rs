@@ -123,6 +123,12 @@ pub trait Cluster: Send + Sync {
     /// Whether every member holds all slots. The answer never changes while the server is a member.
     fn holds_all(&self) -> bool;
 
+    /// Whether replies wait until another owner of their slots has the changes that they show. The
+    /// answer never changes.
+    fn waits_for_owners(&self) -> bool {
+        false
+    }
+
     /// Whether keys of a slot may be read here. The result is valid as long as that of
     /// [`Cluster::home_of`].
     fn is_readable(&self, slot: HashSlot) -> bool;

@@ -40,6 +40,7 @@ pub mod scripting;
 pub mod server;
 mod session;
 mod sets;
+mod shown;
 mod sorted_sets;
 pub mod spec;
 mod streams;
@@ -73,6 +74,7 @@ pub use server::module::{NO_MODULES, built_in_modules};
 pub use server::state::ServerState;
 pub use server::stats::Shared;
 pub use session::{Access, Extras, Modes, Replies, Session, Transaction};
+pub use shown::ShownSlots;
 pub use spec::{Command, CommandSpec, Queue, Queued, Registry, Request};
 pub use tracking::mode::{Tracking, TrackingMode};
 

@@ -361,6 +361,16 @@ impl Executor {
         }
     }
 
+    /// Records the slots of a blocked command's keys, which its reply shows.
+    pub fn note_served(&mut self, blocked: &Blocked) {
+        let Some(cluster) = self.shared.cluster.get().filter(|all| all.waits_for_owners()) else {
+            return;
+        };
+        let mut slots = Vec::new();
+        add_slots(blocked.command, &blocked.args(), &**cluster, &mut slots);
+        self.shown.add_each(&slots);
+    }
+
     /// Reply to a blocked client that was not served: a timeout, or an error.
     pub fn late_reply(&self, blocked: &Blocked, end: WaitEnd) -> Answer {
         match end.fail() {

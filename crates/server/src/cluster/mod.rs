@@ -234,6 +234,8 @@ pub struct Membership {
     /// The member's name, once it is known.
     name: OnceLock<String>,
     is_witness: bool,
+    /// Owners that have applied a change before a client sees it: `cluster-acknowledge`.
+    acknowledge: usize,
     /// Directory of the cluster's files.
     directory: Option<PathBuf>,
     fabric: Mutex<Option<Arc<Fabric>>>,
@@ -347,7 +349,11 @@ impl Membership {
     }
 
     /// Creates the state of a server that is no member yet.
-    fn new(is_witness: bool, directory: Option<PathBuf>) -> io::Result<(Arc<Self>, Ends)> {
+    fn new(
+        is_witness: bool,
+        acknowledge: usize,
+        directory: Option<PathBuf>,
+    ) -> io::Result<(Arc<Self>, Ends)> {
         let (tasks, taken) = mpsc::sync_channel(TASKS_MAX);
         let poll = Poll::new()?;
         let membership = Membership {
@@ -369,6 +375,7 @@ impl Membership {
             known_logs: KnownLogs::default(),
             name: OnceLock::new(),
             is_witness,
+            acknowledge,
             directory,
             fabric: Mutex::default(),
             thread: Mutex::default(),
@@ -379,6 +386,11 @@ impl Membership {
     /// The view, its members, and the linked ones.
     pub fn state(&self) -> State {
         self.state.lock().clone()
+    }
+
+    /// The lanes of this life of the member, if it is one.
+    pub fn lanes(&self) -> Option<Arc<Lanes>> {
+        self.lanes.read().clone()
     }
 
     /// Counters of the agent.
@@ -435,6 +447,10 @@ impl Cluster for Membership {
 
     fn holds_all(&self) -> bool {
         self.own.holds_all()
+    }
+
+    fn waits_for_owners(&self) -> bool {
+        self.acknowledge > 1
     }
 
     fn is_readable(&self, slot: HashSlot) -> bool {

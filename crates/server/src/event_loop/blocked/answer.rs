@@ -198,9 +198,12 @@ impl<D: Driver> Worker<D> {
         if !conn.blocked || conn.client.id != id {
             return self.put(conn);
         }
-        self.end_wait(&mut conn);
+        let blocked = self.end_wait(&mut conn);
         if self.engine.exec.ks.is_strict() {
             self.wait_for_what_served();
+        }
+        if let Some(blocked) = blocked {
+            self.engine.exec.note_served(&blocked);
         }
         conn.client.commands.fetch_add(1, Relaxed);
         let mut output = self.output_for(slot);
