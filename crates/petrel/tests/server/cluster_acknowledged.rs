@@ -2,7 +2,7 @@
 
 use crate::cluster::{FOUND, await_service, call, join, scratch, start};
 use crate::cluster_failures::await_whole;
-use crate::harness::{Client, Server, show};
+use crate::harness::{Client, Server, eventually, show};
 use std::time::Duration;
 
 /// A busy machine may not run a member for a while.
@@ -55,6 +55,19 @@ fn own_keys(server: &Server) -> Vec<String> {
     own
 }
 
+/// Stops a server, and waits until all its threads have stopped.
+fn stop(server: &Server) {
+    server.signal(libc::SIGSTOP);
+    let tasks = format!("/proc/{}/task", server.pid());
+    let is_stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    };
+    eventually("all threads have stopped", || {
+        std::fs::read_dir(&tasks).unwrap().all(|task| is_stopped(task.unwrap()))
+    });
+}
+
 #[test]
 fn no_client_sees_a_change_that_the_other_owner_lacks() {
     let (founder, second) = pair();
@@ -65,12 +78,14 @@ fn no_client_sees_a_change_that_the_other_owner_lacks() {
     assert!(blocked.is_silent(MOMENT));
     assert_eq!(call(&mut founder.connect(), &format!("GET {set}")), "old");
 
-    second.signal(libc::SIGSTOP);
+    stop(&second);
     let mut writers = [
         (sent(&founder, &format!("SET {set} new")), "OK"),
         (sent(&founder, &format!("RPUSH {list} a")), "1"),
     ];
-    assert!(writers[0].0.is_silent(MOMENT) && writers[1].0.is_silent(MOMENT));
+    for (writer, reply) in &mut writers {
+        assert!(writer.is_silent(MOMENT), "{reply}");
+    }
     let mut multi = founder.connect();
     assert_eq!(call(&mut multi, "MULTI"), "OK");
     assert_eq!(call(&mut multi, &format!("GET {set}")), "QUEUED");
@@ -120,7 +135,7 @@ fn replies_follow_once_the_other_owner_is_gone() {
         let reply = sent(&founder, &format!("SET {key} newer")).receive();
         assert!(reply.is_none_or(|reply| show(&reply) == "OK"));
     }
-    crate::harness::eventually("writes need no other owner", || {
+    eventually("writes need no other owner", || {
         call(&mut client, "CLUSTER INFO").contains("cluster_failed_nodes:1")
     });
     assert_eq!(call(&mut founder.connect(), &format!("SET {} newest", own[0])), "OK");

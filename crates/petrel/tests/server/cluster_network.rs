@@ -30,7 +30,7 @@ impl Cluster {
         Self::start_with(copies, TIMEOUT)
     }
 
-    fn start_with(copies: &str, more: &str) -> Option<Cluster> {
+    fn start_with(copies: &str, more: &'static str) -> Option<Cluster> {
         let (mut network, mut hosts, mut members) = (Network::new(1), Vec::new(), Vec::new());
         for number in 0..3 {
             let host = match network.host() {
@@ -181,8 +181,8 @@ fn a_member_that_hears_no_other_refuses_writes_and_comes_back() {
 
 #[test]
 fn a_member_that_is_cut_off_acknowledges_nothing_that_is_lost() {
-    let flags = format!("{TIMEOUT} --cluster-acknowledge 2");
-    let Some(cluster) = Cluster::start_with("2", &flags) else { return };
+    let flags = "--cluster-node-timeout 3000 --cluster-acknowledge 2";
+    let Some(cluster) = Cluster::start_with("2", flags) else { return };
     // Some of these keys have their primary at the member that is cut off.
     let mut clients: Vec<Client> = (0..COUNTERS).map(|_| cluster.client(2)).collect();
     for (at, client) in clients.iter_mut().enumerate() {
