@@ -361,11 +361,18 @@ impl Executor {
         }
     }
 
-    /// Records the slots of a blocked command's keys, which its reply shows.
+    /// Prepares for the reply to a blocked command, which another thread may have served: it sends
+    /// the reply before it commits, so this waits for its locks if the reply depends on the commit.
+    /// Records the slots of the command's keys, which the reply shows. The executor is in a batch.
     pub fn note_served(&mut self, blocked: &Blocked) {
-        let Some(cluster) = self.shared.cluster.get().filter(|all| all.waits_for_owners()) else {
-            return;
-        };
+        let cluster = self.shared.cluster.get().filter(|all| all.waits_for_owners());
+        if cluster.is_some() || self.ks.is_strict() {
+            for i in blocked.keys.clone() {
+                self.ks.lock(self.ks.hash(blocked.arg(i)));
+                self.ks.unlock();
+            }
+        }
+        let Some(cluster) = cluster else { return };
         let mut slots = Vec::new();
         add_slots(blocked.command, &blocked.args(), &**cluster, &mut slots);
         self.shown.add_each(&slots);

@@ -198,12 +198,11 @@ impl<D: Driver> Worker<D> {
         if !conn.blocked || conn.client.id != id {
             return self.put(conn);
         }
-        let blocked = self.end_wait(&mut conn);
+        if let Some(blocked) = self.end_wait(&mut conn) {
+            self.engine.exec.note_served(&blocked);
+        }
         if self.engine.exec.ks.is_strict() {
             self.wait_for_what_served();
-        }
-        if let Some(blocked) = blocked {
-            self.engine.exec.note_served(&blocked);
         }
         conn.client.commands.fetch_add(1, Relaxed);
         let mut output = self.output_for(slot);
