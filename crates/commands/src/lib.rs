@@ -58,7 +58,7 @@ pub use answer::{Answer, Ticket, WaitEnd};
 pub use blocked::{Blocked, Standing};
 pub use blocking::{Awaited, Block};
 pub use cluster::{
-    Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, Rest,
+    Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, Rest, UnsafeChanges,
 };
 pub use ctx::Ctx;
 pub use execute::{Execution, Executor};

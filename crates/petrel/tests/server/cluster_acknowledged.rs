@@ -93,11 +93,8 @@ fn no_client_sees_a_change_that_the_other_owner_lacks() {
     let mut script_client = founder.connect();
     let text = "return redis.call('SET', KEYS[1], 'by script')";
     script_client.send(&["EVAL", text, "1", script]);
-    let mut readers = [
-        (sent(&founder, &format!("GET {set}")), "new"),
-        (multi, "[new]"),
-        (script_client, "OK"),
-    ];
+    let mut readers =
+        [(sent(&founder, &format!("GET {set}")), "new"), (multi, "[new]"), (script_client, "OK")];
     for (reader, _) in &mut readers {
         assert!(reader.is_silent(MOMENT));
     }

@@ -60,11 +60,11 @@ use functions::{FunctionRequest, Functions};
 use logs::KnownLogs;
 use parking_lot::{Mutex, RwLock};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{Identity, Lanes, LocalSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
+use petrel_cluster::{Identity, Lanes, LocalSlots, Need, SLOTS, SlotMap, SlotSet, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
     Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, Outcome, PeerFigures, RemoteCall,
-    Ticket,
+    ShownSlots, Ticket, UnsafeChanges,
 };
 use petrel_fabric::Copies;
 use petrel_fabric::Fabric;
@@ -236,6 +236,7 @@ pub struct Membership {
     is_witness: bool,
     /// Owners that have applied a change before a client sees it: `cluster-acknowledge`.
     acknowledge: usize,
+    node_timeout_ms: u32,
     /// Directory of the cluster's files.
     directory: Option<PathBuf>,
     fabric: Mutex<Option<Arc<Fabric>>>,
@@ -351,7 +352,7 @@ impl Membership {
     /// Creates the state of a server that is no member yet.
     fn new(
         is_witness: bool,
-        acknowledge: usize,
+        (acknowledge, node_timeout_ms): (usize, u32),
         directory: Option<PathBuf>,
     ) -> io::Result<(Arc<Self>, Ends)> {
         let (tasks, taken) = mpsc::sync_channel(TASKS_MAX);
@@ -376,6 +377,7 @@ impl Membership {
             name: OnceLock::new(),
             is_witness,
             acknowledge,
+            node_timeout_ms,
             directory,
             fabric: Mutex::default(),
             thread: Mutex::default(),
@@ -386,11 +388,6 @@ impl Membership {
     /// The view, its members, and the linked ones.
     pub fn state(&self) -> State {
         self.state.lock().clone()
-    }
-
-    /// The lanes of this life of the member, if it is one.
-    pub fn lanes(&self) -> Option<Arc<Lanes>> {
-        self.lanes.read().clone()
     }
 
     /// Counters of the agent.
@@ -432,6 +429,23 @@ impl Homes for Membership {
     }
 }
 
+/// Changes in the lanes of one life of this member.
+struct Needs {
+    lanes: Arc<Lanes>,
+    needs: Box<[Need]>,
+    timeout_ms: i64,
+}
+
+impl UnsafeChanges for Needs {
+    fn are_safe(&self) -> bool {
+        self.needs.iter().all(|need| self.lanes.is_safe(*need))
+    }
+
+    fn timeout_ms(&self) -> i64 {
+        self.timeout_ms
+    }
+}
+
 impl Cluster for Membership {
     fn slot_of(&self, key: &[u8]) -> HashSlot {
         slot_of(key)
@@ -451,6 +465,16 @@ impl Cluster for Membership {
 
     fn waits_for_owners(&self) -> bool {
         self.acknowledge > 1
+    }
+
+    fn unsafe_changes(&self, shown: &ShownSlots) -> Option<Box<dyn UnsafeChanges>> {
+        let lanes = self.lanes.read().clone()?;
+        let needs = match shown.slots() {
+            Some(slots) => lanes.needs_of(slots),
+            None => lanes.needs_of_all(),
+        };
+        let timeout_ms = 2 * i64::from(self.node_timeout_ms);
+        (!needs.is_empty()).then(|| Box::new(Needs { lanes, needs, timeout_ms }) as Box<_>)
     }
 
     fn is_readable(&self, slot: HashSlot) -> bool {

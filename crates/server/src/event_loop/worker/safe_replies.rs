@@ -10,18 +10,16 @@
 //! have the changes is not known then.
 
 use super::Worker;
-use petrel_cluster::{Lanes, Need};
+use petrel_commands::UnsafeChanges;
 use petrel_net::{Driver, Slot};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// Output of a connection that waits.
 struct Wait {
     number: u64,
     slot: Slot,
-    lanes: Arc<Lanes>,
-    needs: Box<[Need]>,
+    changes: Box<dyn UnsafeChanges>,
     /// Time at which the connection is closed, in Unix milliseconds.
     until: i64,
 }
@@ -38,22 +36,15 @@ impl<D: Driver> Worker<D> {
     /// Delays the connection's output until the changes that its commands have shown are safe.
     #[cold]
     pub(super) fn hold_until_safe(&mut self, slot: Slot) {
-        let shown = &self.engine.exec.shown;
-        let server = &self.engine.host.server;
-        if let Some(lanes) = server.cluster.get().and_then(|cluster| cluster.lanes()) {
-            let needs = match shown.slots() {
-                Some(slots) => lanes.needs_of(slots),
-                None => lanes.needs_of_all(),
-            };
-            if !needs.is_empty() {
-                let timeout = i64::from(self.engine.host.config.cluster.node_timeout);
-                let until = self.engine.exec.ks.now_ms() + 2 * timeout;
-                let waits = &mut self.own.safe_waits;
-                waits.last += 1;
-                let number = waits.last;
-                waits.queue.push_back(Wait { number, slot, lanes, needs, until });
-                self.driver.below().below().hold(slot, number);
-            }
+        let exec = &self.engine.exec;
+        let cluster = exec.shared.cluster.get();
+        if let Some(changes) = cluster.and_then(|cluster| cluster.unsafe_changes(&exec.shown)) {
+            let until = exec.ks.now_ms() + changes.timeout_ms();
+            let waits = &mut self.own.safe_waits;
+            waits.last += 1;
+            let number = waits.last;
+            waits.queue.push_back(Wait { number, slot, changes, until });
+            self.driver.below().below().hold(slot, number);
         }
         self.engine.exec.shown.clear();
     }
@@ -74,7 +65,7 @@ impl<D: Driver> Worker<D> {
         let queue = &mut self.own.safe_waits.queue;
         let mut done = None;
         while let Some(wait) = queue.front()
-            && wait.needs.iter().all(|need| wait.lanes.is_safe(*need))
+            && wait.changes.are_safe()
         {
             done = Some(wait.number);
             queue.pop_front();
@@ -91,13 +82,9 @@ impl<D: Driver> Worker<D> {
     #[cold]
     pub(super) fn end_safe_waits(&mut self) {
         let now = self.engine.exec.ks.now_ms();
-        let lanes = self.engine.host.server.cluster.get().and_then(|cluster| cluster.lanes());
-        // The lanes of a former life of this member receive no acknowledgement any more.
-        let is_present =
-            |wait: &Wait| lanes.as_ref().is_some_and(|lanes| Arc::ptr_eq(lanes, &wait.lanes));
         let mut closed = 0;
         while let Some(wait) = self.own.safe_waits.queue.front()
-            && (wait.until <= now || !is_present(wait))
+            && wait.until <= now
             && let Some(Wait { number, slot, .. }) = self.own.safe_waits.queue.pop_front()
         {
             if let Some(mut conn) = self.take(slot) {
