@@ -4,7 +4,7 @@ use crate::content::{Content, Family};
 use crate::names::parse;
 use crate::witness::{Positions, Witness};
 use crate::workload::{Check, Op, Watch};
-use petrel_cluster::Identity;
+use petrel_cluster::{Identity, Need};
 use petrel_resp::Value;
 use std::collections::VecDeque;
 
@@ -17,6 +17,13 @@ pub enum State {
     Waiting,
     /// Forwarded to another node.
     Away,
+    /// Executed here; the reply waits until the changes that it shows are safe.
+    Held {
+        /// These changes.
+        needs: Box<[Need]>,
+        /// The state afterwards.
+        done: Box<State>,
+    },
     /// Has its reply.
     Done {
         /// The reply.
@@ -74,6 +81,18 @@ impl Connection {
         (!waits).then_some(at)
     }
 
+    /// Releases the replies to commands that were executed here whose changes are safe.
+    pub fn release(&mut self, is_safe: impl Fn(Need) -> bool) {
+        for pending in &mut self.pending {
+            if let State::Held { needs, done } = &mut pending.state
+                && needs.iter().all(|need| is_safe(*need))
+            {
+                let waiting = Box::new(State::Waiting);
+                pending.state = *std::mem::replace(done, waiting);
+            }
+        }
+    }
+
     /// Delivers and checks the replies that are due; returns their number.
     pub fn reply(&mut self, by: Identity, witness: &mut Witness) -> u64 {
         let mut replies = 0;
@@ -92,6 +111,7 @@ impl Connection {
                 witness.read_in_order(&mut self.seen, (&(*db, key.clone()), &content), now_ms);
             }
             if is_known {
+                witness.acknowledged(&seen);
                 check(by, &op, &reply, &seen, witness);
             }
         }

@@ -17,10 +17,12 @@ pub enum Fault {
     FlushesOneDatabase,
     /// A node keeps watches of slots of which it is not the primary any more.
     KeepsWatches,
+    /// A primary's own clients read changes that are not safe.
+    ReadsUnsafe,
 }
 
 /// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 16] = [
+pub const FAULTS: [(&str, Fault); 20] = [
     ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
     ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
@@ -33,6 +35,10 @@ pub const FAULTS: [(&str, Fault); 16] = [
     ("reads-past-writes", Fault::ReadsPastWrites),
     ("expires-everywhere", Fault::ExpiresEverywhere),
     ("acknowledge-early", Fault::Rule(Mutation::AcknowledgeEarly)),
+    ("answer-alone", Fault::Rule(Mutation::AnswerAlone)),
+    ("show-unsafe", Fault::Rule(Mutation::ShowUnsafe)),
+    ("read-unsafe", Fault::ReadsUnsafe),
+    ("forget-owners", Fault::Rule(Mutation::ForgetOwners)),
     ("repeat-messages", Fault::Rule(Mutation::RepeatMessages)),
     ("ignore-watches", Fault::IgnoresWatches),
     ("flush-one-database", Fault::FlushesOneDatabase),

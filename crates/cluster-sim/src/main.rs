@@ -1,4 +1,4 @@
-//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--wrong RULE]`: runs simulations
+//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--wrong RULE]`: runs simulations
 //! until the time is up, and prints the seed of each run with violations. `--seed` without
 //! `--seconds` repeats one run. `--wrong` disables a rule and stops at the first run that detects
 //! it.
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 fn main() -> ExitCode {
     let (mut seconds, mut seed, mut ops, mut wrong) = (None, None, 4000, None);
-    let mut copies = None;
+    let (mut copies, mut acknowledge) = (None, 1);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let text = args.next().unwrap_or_default();
@@ -26,9 +26,10 @@ fn main() -> ExitCode {
             ("--seed", Some(value)) => seed = Some(value),
             ("--ops", Some(value)) => ops = value,
             ("--copies", Some(value)) => copies = Some(value as usize),
+            ("--acknowledge", Some(value)) => acknowledge = value as usize,
             _ => {
                 eprintln!(
-                    "usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--wrong RULE]"
+                    "usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--wrong RULE]"
                 );
                 return ExitCode::FAILURE;
             }
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
     let mut sum = Outcome::default();
     loop {
         let seed = first.wrapping_add(runs);
-        let outcome = run(Plan { seed, ops, wrong, joins: true, copies });
+        let outcome = run(Plan { seed, ops, wrong, joins: true, copies, acknowledge });
         runs += 1;
         if !outcome.violations.is_empty() {
             failed += 1;

@@ -65,8 +65,13 @@ pub struct Witness {
     executed: BTreeMap<Tag, Vec<Executed>>,
     /// The first tags of commands that were forwarded again.
     names: BTreeMap<Tag, Tag>,
-    /// An answered change may be lost with its primary: members hold only some slots.
+    /// An answered change may be lost with its primary: members hold only some slots, and changes
+    /// are answered before another member has them.
     may_lose: bool,
+    /// Clients see only changes that two members have.
+    is_safe: bool,
+    /// Last positions that clients were shown.
+    acknowledged: Positions,
     /// Positions after which each slot's order has lost its end, in order of the losses.
     cuts: BTreeMap<u16, Vec<u64>>,
     /// Slots of dead nodes that no new primary has changed yet.
@@ -98,9 +103,19 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// A checker for clusters in which an answered change may be lost with its primary.
-    pub fn of_slots() -> Self {
-        Witness { may_lose: true, ..Witness::default() }
+    /// A checker for clusters in which members hold only some slots (`of_slots`), and in which
+    /// clients see only changes that two members have (`is_safe`). With the first alone an answered
+    /// change may be lost with its primary.
+    pub fn new(of_slots: bool, is_safe: bool) -> Self {
+        Witness { may_lose: of_slots && !is_safe, is_safe, ..Witness::default() }
+    }
+
+    /// Records that a client was shown these positions.
+    pub fn acknowledged(&mut self, positions: &[(u16, u64)]) {
+        for &(slot, at) in positions.iter().filter(|_| self.is_safe) {
+            let last = self.acknowledged.entry(slot).or_default();
+            *last = at.max(*last);
+        }
     }
 
     /// Reports a violation.
@@ -414,6 +429,7 @@ impl Witness {
         self.awaited.remove(&slot);
         let seen = self.seen.values().filter_map(|seen| seen.get(&slot)).copied();
         let seen = if self.may_lose { 0 } else { seen.max().unwrap_or(0) };
+        let seen = seen.max(self.acknowledged.get(&slot).copied().unwrap_or(0));
         if self.last(slot) & !COUNT | at < seen || at > self.last(slot) & COUNT {
             let last = self.last(slot);
             self.violation(format!(

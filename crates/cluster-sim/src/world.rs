@@ -42,6 +42,8 @@ pub struct Plan {
     pub joins: bool,
     /// Number of owners of a slot; none if every node holds all data.
     pub copies: Option<usize>,
+    /// Number of owners that have applied a change before a client sees it ([`Limits`]).
+    pub acknowledge: usize,
 }
 
 struct Member {
@@ -64,6 +66,8 @@ struct Member {
     arrived: ((u64, u64), Vec<u16>),
     /// Some of its clients' last changes, to be checked against acknowledgements.
     written: VecDeque<Written>,
+    /// Positions of slots of which it was the only owner until then, by slot.
+    alone: BTreeMap<u16, u64>,
 }
 
 impl Member {
@@ -84,6 +88,17 @@ impl Member {
         };
         for slot in used_slots().filter(begins) {
             self.machine.restart_slot(slot);
+        }
+    }
+
+    /// Records the positions of slots of which this node was the only owner, and which get others:
+    /// what its clients have seen so far counts as safe, and may not have arrived there yet.
+    fn record_alone(&mut self, view: &View) {
+        let (me, before) = (self.core.identity().node, &self.core.view().slots);
+        for slot in used_slots() {
+            if before.owners(slot) == [me] && view.slots.owners(slot).len() > 1 {
+                self.alone.insert(slot, self.machine.position(slot));
+            }
         }
     }
 
@@ -109,6 +124,7 @@ impl Member {
             parked,
             arrived: ((0, 0), Vec::new()),
             written: VecDeque::new(),
+            alone: BTreeMap::new(),
         }
     }
 }
@@ -166,7 +182,7 @@ impl World {
     fn new(plan: Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let count = 3 + random.below(5) as u16;
-        let witness = if plan.copies.is_some() { Witness::of_slots() } else { Witness::default() };
+        let witness = Witness::new(plan.copies.is_some(), plan.acknowledge > 1);
         let witness = Rc::new(RefCell::new(witness));
         let identity = |node: u16| Identity { node: Node(node), incarnation: 1 };
         let primaries: Vec<Node> =
@@ -179,7 +195,9 @@ impl World {
         }
         let backlog = if random.one_in(4) { 400 << 10 } else { 64 << 20 };
         let copy_idle = if random.one_in(2) { 1 } else { 60 };
-        let limits = Limits { backlog, copy_idle, batch: 4 << 10, ..Limits::default() };
+        let acknowledge = plan.acknowledge;
+        let limits =
+            Limits { backlog, copy_idle, acknowledge, batch: 4 << 10, ..Limits::default() };
         let mut members = Vec::new();
         for &identity in &view.members {
             let mut machine = Machine::new(identity, random.bits(), witness.clone());
@@ -369,6 +387,8 @@ impl World {
         }
         take_replies(member, &self.witness, &mut self.outcome);
         let mut witness = self.witness.borrow_mut();
+        let lanes = member.core.lanes().clone();
+        member.connections[at].release(|need| lanes.is_safe(need));
         self.outcome.replies += member.connections[at].reply(identity, &mut witness);
     }
 
@@ -473,6 +493,7 @@ impl World {
         member.machine.end_flushes(is_member);
         if self.plan.copies.is_some() {
             member.restart_slots(view);
+            member.record_alone(view);
         }
         let adopted = member.core.begin_view(view.clone());
         member.send_back(dismissed);

@@ -15,6 +15,7 @@
 //! and it has to rejoin under a new incarnation. The two largest records do not count towards the
 //! limit.
 
+use crate::safe::Need;
 use crate::slot_map::Node;
 use crate::view::{NODES_MAX, NodeSet};
 use crate::wire::positions::LanePosition;
@@ -36,13 +37,31 @@ struct Entry {
     record: Box<[u8]>,
     /// Variant of `record` with elided arguments, for the origin of the command.
     short: Option<Box<(Node, Box<[u8]>)>>,
+    /// Changes that must be safe before the record is sent to a member that does not receive the
+    /// changes of their slots anyway.
+    needs: Box<[Need]>,
 }
 
 impl Entry {
     fn bytes(&self) -> usize {
         let short = self.short.as_ref().map(|short| size_of_val(&**short) + short.1.len());
-        size_of::<Entry>() + self.record.len() + short.unwrap_or(0)
+        let needs = size_of_val(&*self.needs);
+        size_of::<Entry>() + self.record.len() + short.unwrap_or(0) + needs
     }
+}
+
+/// Result of [`Lane::put_batch`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Put {
+    /// There is nothing to send now.
+    Nothing,
+    /// There are only acknowledgements and positions of others' records, which may be sent later.
+    Later,
+    /// A batch was appended.
+    Batch {
+        /// Whether it has changes of slots.
+        has_changes: bool,
+    },
 }
 
 /// Replication progress of one member.
@@ -117,8 +136,10 @@ impl Lane {
         to: Option<NodeSet>,
         record: &[u8],
         short: Option<(Node, Box<[u8]>)>,
-    ) {
-        self.changed = self.append(to, record, short);
+        needs: Box<[Need]>,
+    ) -> u64 {
+        self.changed = self.append(to, record, short, needs);
+        self.changed
     }
 
     /// Bytes kept in this lane.
@@ -134,7 +155,12 @@ impl Lane {
     /// Appends a record for the given members, or for all, and returns its position. If none of
     /// them is a member, appends nothing and returns the last position.
     pub fn push(&mut self, to: Option<NodeSet>, record: &[u8]) -> u64 {
-        self.append(to, record, None)
+        self.append(to, record, None, Box::default())
+    }
+
+    /// Like [`Lane::push`]; the record is sent once these changes are safe.
+    pub fn push_later(&mut self, to: NodeSet, record: &[u8], needs: Box<[Need]>) -> u64 {
+        self.append(Some(to), record, None, needs)
     }
 
     fn append(
@@ -142,13 +168,14 @@ impl Lane {
         to: Option<NodeSet>,
         record: &[u8],
         short: Option<(Node, Box<[u8]>)>,
+        needs: Box<[Need]>,
     ) -> u64 {
         if to.is_some_and(|to| to.0 & self.members.0 == 0) {
             return self.seq;
         }
         self.seq += 1;
         let to = NodeSet(to.map_or(u64::MAX, |to| to.0) & self.members.0);
-        let entry = Entry { to, record: record.into(), short: short.map(Box::new) };
+        let entry = Entry { to, record: record.into(), short: short.map(Box::new), needs };
         let bytes = entry.bytes();
         self.bytes += bytes;
         self.all_bytes.fetch_add(bytes, Relaxed);
@@ -229,18 +256,21 @@ impl Lane {
         self.trim();
     }
 
-    /// Sets the other members. New ones start after the last position.
-    pub fn set_members(&mut self, members: NodeSet) {
+    /// Sets the other members. New ones, which it returns, start after the last position.
+    pub fn set_members(&mut self, members: NodeSet) -> NodeSet {
+        let mut new = NodeSet::default();
         for node in (0..NODES_MAX).map(Node) {
             let was_there = self.members.contains(node) || self.cut_off.contains(node);
             if members.contains(node) && !was_there {
                 let seq = self.seq;
                 *self.peer(node) = Peer { sent: seq, applied: seq, ..Peer::default() };
+                new = new.with(node);
             }
         }
         self.cut_off.0 &= members.0;
         self.members = NodeSet(members.0 & !self.cut_off.0);
         self.trim();
+        new
     }
 
     /// Removes the receiver of the record at a position, if it is addressed to this member alone
@@ -255,11 +285,6 @@ impl Lane {
         {
             entry.to = NodeSet::default();
         }
-    }
-
-    /// Whether records can be sent to a member now.
-    pub fn is_open_to(&self, node: Node) -> bool {
-        self.members.contains(node) && self.peers[usize::from(node.0 % NODES_MAX)].is_ready
     }
 
     /// Stops sending to a member after its link has ended, until it sends `RESUME`.
@@ -315,30 +340,42 @@ impl Lane {
 
     /// Appends the next batch for a member, of about `budget` bytes, to `out`. `number` is the
     /// lane's. `applied` is the new acknowledgement of the receiver's own lane; `is_worth_it` sends
-    /// it even without records. Returns false if there is nothing to send.
+    /// it even without records. The batch ends before the first record for the member with needs
+    /// that `is_held`. A batch without records is sent only if `is_worth_it`.
     pub fn put_batch(
         &mut self,
         (number, node): (u8, Node),
         (applied, is_worth_it): (Option<u64>, bool),
+        is_held: impl Fn(&[Need]) -> bool,
         budget: usize,
         out: &mut Vec<u8>,
-    ) -> bool {
+    ) -> Put {
         let seq = self.seq;
         let peer = self.peers[usize::from(node.0 % NODES_MAX)];
-        if !peer.is_ready
-            || !self.members.contains(node)
-            || peer.sent == seq && !(is_worth_it && applied.is_some())
-        {
-            return false;
+        if !peer.is_ready || !self.members.contains(node) {
+            return Put::Nothing;
         }
         let from = peer.sent;
         let (mut upto, mut last, mut len, mut records) = (from, from, 0, 0);
-        while upto < seq && upto - from < ENTRIES_PER_BATCH && len < budget {
-            upto += 1;
-            if let Some(record) = self.record_for(node, upto) {
-                len += len_with_gap(upto - last, record.len());
-                last = upto;
+        let mut has_changes = false;
+        while upto < seq && upto - from < ENTRIES_PER_BATCH {
+            if let Some((record, needs)) = self.record_for(node, upto + 1) {
+                if len >= budget || !needs.is_empty() && is_held(needs) {
+                    break;
+                }
+                len += len_with_gap(upto + 1 - last, record.len());
+                last = upto + 1;
                 records += 1;
+                has_changes |= is_ordered(record);
+            }
+            upto += 1;
+        }
+        if records == 0 {
+            let is_news = applied.is_some() || upto > from;
+            match (is_news, is_worth_it) {
+                (false, _) => return Put::Nothing,
+                (true, false) => return Put::Later,
+                (true, true) => {}
             }
         }
         let stable = self.stable().min(from);
@@ -357,16 +394,16 @@ impl Lane {
         put_batch_head(out, number, &head);
         let mut last = from;
         for at in from + 1..=upto {
-            if let Some(record) = self.record_for(node, at) {
+            if let Some((record, _)) = self.record_for(node, at) {
                 put_with_gap(out, at - last, record);
                 last = at;
             }
         }
-        true
+        Put::Batch { has_changes }
     }
 
-    /// The record of a position as sent to a member; none if it is for others.
-    fn record_for(&self, node: Node, position: u64) -> Option<&[u8]> {
+    /// The record of a position as sent to a member, and its needs; none if it is for others.
+    fn record_for(&self, node: Node, position: u64) -> Option<(&[u8], &[Need])> {
         let begin = self.seq - self.entries.len() as u64;
         let entry = self.entries.get(usize::try_from(position - begin - 1).ok()?)?;
         if !entry.to.contains(node) {
@@ -374,7 +411,7 @@ impl Lane {
         }
         let whole = self.peers[usize::from(node.0 % NODES_MAX)].whole;
         let short = entry.short.as_deref().filter(|(to, _)| *to == node && position > whole);
-        Some(short.map_or(&entry.record, |(_, short)| short))
+        Some((short.map_or(&entry.record, |(_, short)| short), &entry.needs))
     }
 }
 
@@ -397,7 +434,8 @@ mod tests {
         room: &'r mut Vec<u8>,
     ) -> Option<Batch<'r>> {
         room.clear();
-        lane.put_batch((3, node), news, budget, room).then(|| {
+        let put = lane.put_batch((3, node), news, |_| false, budget, room);
+        matches!(put, Put::Batch { .. }).then(|| {
             let mut bytes = &room[..];
             let taken = take_batch(&mut bytes).unwrap();
             assert_eq!((taken.0, bytes), (3, &[][..]));
@@ -480,12 +518,12 @@ mod tests {
             assert!(records.is_empty());
             record
         };
-        lane.push_change(None, &whole, Some((B, short.clone().into())));
+        lane.push_change(None, &whole, Some((B, short.clone().into())), Box::default());
         assert_eq!((sent(&mut lane, A), sent(&mut lane, B)), (whole.clone(), short.clone()));
         lane.interrupt(B);
         assert!(lane.resume(B, 0));
         assert_eq!(sent(&mut lane, B), whole);
-        lane.push_change(None, &whole, Some((B, short.clone().into())));
+        lane.push_change(None, &whole, Some((B, short.clone().into())), Box::default());
         assert_eq!(sent(&mut lane, B), short);
         assert!(lane.acknowledge(A, 1) && lane.acknowledge(B, 2));
         sent(&mut lane, A);

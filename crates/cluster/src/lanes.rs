@@ -9,7 +9,10 @@
 
 use crate::directory::Directory;
 use crate::elide_args::Arguments;
-use crate::lane::Lane;
+use crate::lane::{Lane, Put};
+use crate::mutation::{Mutation, is_broken};
+use crate::node::Limits;
+use crate::safe::{Need, Safe};
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::{Node, common_runs};
 use crate::slot_owners::SlotOwners;
@@ -43,14 +46,16 @@ pub fn lane_of(slot: Slot) -> usize {
 /// All lanes of a node, shared by its threads.
 pub struct Lanes {
     lanes: [Mutex<Lane>; LANES],
-    /// Whether there are other members.
-    has_others: AtomicBool,
+    /// The other members.
+    members: AtomicU64,
     /// By slot: the members that receive its changes. None where every member holds all data.
     receivers: Option<Box<[AtomicU64]>>,
     /// The owners of the slots of which this node is primary; empty where every member holds all.
     slot_owners: RwLock<Arc<SlotOwners>>,
     /// Holders of copies, in addition to the receivers of each slot's changes.
     directory: Directory,
+    /// Which changes another owner has applied.
+    safe: Safe,
     /// Number of effects without a key, which no lane can carry.
     unsent: AtomicU64,
     /// The agent thread has nothing to send, and wants `waker` to be called after the next commit.
@@ -116,17 +121,18 @@ fn elide_for_origin(effects: &[u8]) -> Option<(Node, Box<[u8]>)> {
 
 impl Lanes {
     /// Creates the lanes for a node's first view; `members` are the other members.
-    pub(crate) fn new(me: Identity, view: &View, members: NodeSet, bytes_max: usize) -> Arc<Self> {
+    pub(crate) fn new(me: Identity, view: &View, members: NodeSet, limits: Limits) -> Arc<Self> {
         let bytes = Arc::new(AtomicUsize::new(0));
-        let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), bytes_max));
+        let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), limits.backlog));
         let none = |_| AtomicU64::new(0);
         let receivers = view.incoming.as_ref().map(|_| (0..SLOTS).map(none).collect());
         let lanes = Lanes {
             lanes: std::array::from_fn(lane),
-            has_others: AtomicBool::new(members != NodeSet::default()),
+            members: AtomicU64::new(members.0),
             receivers,
             slot_owners: RwLock::default(),
             directory: Directory::default(),
+            safe: Safe::new(limits.acknowledge > 1),
             unsent: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
             waker: OnceLock::new(),
@@ -138,6 +144,10 @@ impl Lanes {
     /// Applies a view that differs from the last one in these runs of slots. Either the whole
     /// keyspace is locked, or no thread commits yet.
     pub(crate) fn adopt(&self, me: Identity, view: &View, runs: &[RangeInclusive<Slot>]) {
+        for run in runs {
+            let owners = view.slots.owners(*run.start()).iter().copied().collect::<NodeSet>();
+            run.clone().for_each(|slot| self.safe.set_owners(slot, owners.without(me.node)));
+        }
         let Some(receivers) = &self.receivers else { return };
         for run in runs {
             let of_run = view.receivers(*run.start()).without(me.node).0;
@@ -165,6 +175,7 @@ impl Lanes {
         let mut to = receivers.map(|receivers| NodeSet(receivers[usize::from(slot)].load(Relaxed)));
         let owners = to.map_or(u64::MAX, |to| to.0);
         let are_sent = group.len() <= UPDATE_MAX;
+        let has_holders = of_slot.copied.iter().any(|copied| copied.holders.0 & !owners != 0);
         if are_sent && let Some(to) = &mut to {
             of_slot.copied.iter().for_each(|copied| to.0 |= copied.holders.0);
         }
@@ -173,11 +184,20 @@ impl Lanes {
         put_record(room, &Record::Effects { tag, parts, served, group });
         let origin = tag.filter(|tag| to.is_none_or(|to| to.contains(tag.origin.node)));
         let short = origin.and_then(|_| elide_for_origin(room));
-        self.lane(lane_of(slot)).push_change(to, room, short);
+        let mut lane = self.lane(lane_of(slot));
+        let need = Need { slot, position: lane.seq() + 1 };
+        let needs = || match has_holders && self.safe.is_required() {
+            true => Box::from([need]),
+            false => Box::default(),
+        };
+        let position = lane.push_change(to, room, short, needs());
+        self.safe.record_change(slot, position);
+        drop(lane);
         for Copied { db, key, holders, is_removed } in &of_slot.copied {
             let others = NodeSet(holders.0 & !owners);
             if !are_sent {
-                self.push(lane_of(slot), Some(others), &Record::Invalidate { db: *db, key });
+                let invalidate = Record::Invalidate { db: *db, key };
+                self.push_later(lane_of(slot), others, &invalidate, needs());
             }
             if !are_sent || *is_removed {
                 self.directory.remove(slot, self.directory.name_of(*db, key), others);
@@ -214,10 +234,55 @@ impl Lanes {
 
     /// Sets the other members. No thread executes a command meanwhile.
     pub(crate) fn set_members(&self, members: NodeSet) {
-        self.has_others.store(members != NodeSet::default(), Relaxed);
-        for lane in &self.lanes {
-            lane.lock().set_members(members);
+        self.members.store(members.0, Relaxed);
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let mut lane = lane.lock();
+            for node in lane.set_members(members).iter() {
+                self.safe.begin(number, node, lane.seq());
+            }
         }
+    }
+
+    /// Handles an acknowledgement, as [`Lane::acknowledge`] does.
+    pub(crate) fn acknowledge(&self, lane: usize, node: Node, applied: u64) -> bool {
+        let is_possible = self.lane(lane).acknowledge(node, applied);
+        if is_possible {
+            self.safe.acknowledge(lane, node, applied);
+        }
+        is_possible
+    }
+
+    /// Whether replies wait until another owner has applied the changes that they depend on.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.safe.is_required()
+    }
+
+    /// Whether another owner of its slot has applied a change, if that is required.
+    pub fn is_safe(&self, need: Need) -> bool {
+        self.safe.is_safe(need)
+    }
+
+    /// The last changes of these slots that are not safe: the reply to a command that has seen
+    /// them waits for them.
+    pub fn needs_of(&self, slots: &[Slot]) -> Box<[Need]> {
+        self.safe.needs_of(slots, None)
+    }
+
+    /// Like [`Lanes::needs_of`], for every slot.
+    pub fn needs_of_all(&self) -> Box<[Need]> {
+        (0..SLOTS).filter_map(|slot| self.safe.need_of(slot)).collect()
+    }
+
+    /// Appends a record for a member that depends on the last changes of these slots.
+    pub(crate) fn push_shown(&self, lane: usize, to: Node, slots: &[Slot], record: &Record<'_>) {
+        let needs = self.safe.needs_of(slots, Some(to));
+        self.push_later(lane, NodeSet::of(to), record, needs);
+    }
+
+    fn push_later(&self, lane: usize, to: NodeSet, record: &Record<'_>, needs: Box<[Need]>) {
+        let mut bytes = Vec::new();
+        put_record(&mut bytes, record);
+        self.lane(lane).push_later(to, &bytes, needs);
     }
 
     /// Number of keys that other members have copies of, in slots of which this node is primary.
@@ -283,22 +348,42 @@ impl Lanes {
 
     /// Appends the changes of one commit. The stripes of its keys are locked, so commits of a key
     /// are in the order in which they were executed. `which` has a bit for each lane.
-    fn append_group(&self, which: u16, served: Tags<'_>, group: &[u8], room: &mut Vec<u8>) {
+    fn append_group(
+        &self,
+        (which, slots): (u16, &[Slot]),
+        served: Tags<'_>,
+        group: &[u8],
+        room: &mut Vec<u8>,
+    ) {
         let tag = TAG.get();
+        let record_changes = |number, position| {
+            let of_lane = slots.iter().filter(|slot| lane_of(**slot) == number);
+            of_lane.for_each(|&slot| self.safe.record_change(slot, position));
+        };
         let lanes = || (0..LANES).filter(|lane| which >> lane & 1 != 0);
         if which.is_power_of_two() {
             room.clear();
             put_record(room, &Record::Effects { tag, parts: Parts::default(), served, group });
             let short = elide_for_origin(room);
-            self.lane(which.trailing_zeros() as usize).push_change(None, room, short);
+            let number = which.trailing_zeros() as usize;
+            let mut lane = self.lane(number);
+            let position = lane.seq() + 1;
+            let needs = self.needs_of_members(slots.iter().map(|&slot| Need { slot, position }));
+            lane.push_change(None, room, short, needs);
+            record_changes(number, position);
             return;
         }
         // Ascending, like every thread that locks several lanes.
         let mut locked: Vec<_> = lanes().map(|lane| (lane, self.lane(lane))).collect();
         let mut positions = Vec::new();
         let next = locked.iter().map(|(lane, locked)| (*lane, locked.seq() + 1));
+        let needs = slots.iter().filter_map(|&slot| {
+            let (_, lane) = locked.iter().find(|(number, _)| *number == lane_of(slot))?;
+            Some(Need { slot, position: lane.seq() + 1 })
+        });
+        let needs = self.needs_of_members(needs);
         let parts = Parts::of(&mut positions, next);
-        for (at, (_, lane)) in locked.iter_mut().enumerate() {
+        for (at, (number, lane)) in locked.iter_mut().enumerate() {
             room.clear();
             let record = match at {
                 0 => Record::Effects { tag, parts, served, group },
@@ -306,8 +391,18 @@ impl Lanes {
             };
             put_record(room, &record);
             let short = if at == 0 { elide_for_origin(room) } else { None };
-            lane.push_change(None, room, short);
+            let position = lane.push_change(None, room, short, needs.clone());
+            record_changes(*number, position);
         }
+    }
+
+    /// The needs of a commit that is sent to all members, if some are not owners of its slots.
+    fn needs_of_members(&self, needs: impl Iterator<Item = Need>) -> Box<[Need]> {
+        if !self.safe.is_required() {
+            return Box::default();
+        }
+        let members = NodeSet(self.members.load(Relaxed));
+        needs.filter(|need| !self.safe.owners(need.slot).includes(members)).collect()
     }
 
     /// Sends the end of a command's wait to its origin. Without a reply it was not executed.
@@ -315,7 +410,7 @@ impl Lanes {
         let mut room = Vec::new();
         let waits = Parts::of(&mut room, positions_seen(self, slots).into_iter());
         let woken = Record::Woken { slot: tag.slot, oseq: tag.oseq, waits, reply };
-        self.push(lane_of(tag.slot), Some(NodeSet::of(tag.origin.node)), &woken);
+        self.push_shown(lane_of(tag.slot), tag.origin.node, slots, &woken);
     }
 
     /// Appends the next batch for a member, as [`Lane::put_batch`] does.
@@ -325,12 +420,24 @@ impl Lanes {
         news: (Option<u64>, bool),
         budget: usize,
         out: &mut Vec<u8>,
-    ) -> Result<bool, CutOff> {
+    ) -> Result<Put, CutOff> {
         let mut lane = self.lane(number);
         match lane.cut_off().contains(to) {
             true => Err(CutOff),
-            false => Ok(lane.put_batch((number as u8, to), news, budget, out)),
+            false => {
+                let is_held = |needs: &[Need]| needs.iter().any(|need| self.is_held(*need, to));
+                Ok(lane.put_batch((number as u8, to), news, is_held, budget, out))
+            }
         }
+    }
+}
+
+impl Lanes {
+    /// Whether a record with this need may not be sent to a member yet. An owner of the slot has
+    /// been sent its changes before.
+    fn is_held(&self, need: Need, to: Node) -> bool {
+        let is_owner = self.safe.owners(need.slot).contains(to);
+        !is_owner && !is_broken(Mutation::ShowUnsafe) && !self.safe.is_safe(need)
     }
 }
 
@@ -343,6 +450,7 @@ impl SinkSource for LaneSource {
             lanes: self.0.clone(),
             group: GroupWriter::default(),
             which: 0,
+            touched: Vec::new(),
             slots: Vec::new(),
             slots_used: 0,
             messages: Vec::new(),
@@ -373,6 +481,8 @@ struct LaneSink {
     group: GroupWriter,
     /// Lanes of the keys of the group, one bit each.
     which: u16,
+    /// Slots of these keys.
+    touched: Vec<Slot>,
     /// A group for each slot, where members hold only some slots. The first `slots_used` are in
     /// use.
     slots: Vec<SlotGroup>,
@@ -384,7 +494,11 @@ struct LaneSink {
 
 impl LaneSink {
     fn touch(&mut self, key: &[u8]) {
-        self.which |= 1 << lane_of(slot_of(key));
+        let slot = slot_of(key);
+        self.which |= 1 << lane_of(slot);
+        if self.touched.last() != Some(&slot) {
+            self.touched.push(slot);
+        }
     }
 
     /// The group of a slot.
@@ -424,7 +538,7 @@ impl LaneSink {
 
 impl EffectSink for LaneSink {
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
-        if head.origin == FROM_PEERS || !self.lanes.has_others.load(Relaxed) {
+        if head.origin == FROM_PEERS || self.lanes.members.load(Relaxed) == 0 {
             return;
         }
         let Some(key) = effect.key() else {
@@ -471,8 +585,10 @@ impl EffectSink for LaneSink {
         }
         if self.which != 0 {
             let names = Tags::of(&mut names, served.iter().map(|served| served.tag));
-            self.lanes.append_group(self.which, names, self.group.bytes(), &mut self.room);
+            let places = (self.which, &self.touched[..]);
+            self.lanes.append_group(places, names, self.group.bytes(), &mut self.room);
             self.which = 0;
+            self.touched.clear();
             self.group.clear();
         }
         for Served { tag, slots, reply } in served {

@@ -40,6 +40,7 @@ pub mod mutation;
 pub mod node;
 mod origin;
 mod reconcile;
+mod safe;
 pub mod slot;
 pub mod slot_map;
 mod slot_owners;
@@ -54,6 +55,7 @@ pub use node::{
     Route, SendOutcome, TooMuch,
 };
 pub use petrel_keyspace::Call;
+pub use safe::Need;
 pub use slot::{SLOTS, Slot, SlotSet, slot_of};
 pub use slot_map::{Node, SlotMap, SlotRange};
 pub use slot_owners::SlotOwners;

@@ -1,5 +1,6 @@
 //! Forwarded commands of this node's clients, until they are answered.
 
+use crate::safe::Need;
 use crate::slot::Slot;
 use crate::slot_map::Node;
 use crate::view::Identity;
@@ -7,10 +8,12 @@ use foldhash::fast::FixedState;
 use petrel_keyspace::Call;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// An answer that waits until other lanes have reached the positions that the command has observed.
+/// An answer that waits until what the command has observed was applied here, or is safe.
 pub(crate) struct HeldAnswer {
     pub from: Identity,
     pub waits: Vec<(usize, u64)>,
+    /// Changes of this node that have to be safe, if it has executed the command itself.
+    pub needs: Box<[Need]>,
     pub reply: Option<Vec<u8>>,
 }
 

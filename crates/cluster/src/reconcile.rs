@@ -23,19 +23,22 @@ use std::sync::Arc;
 /// Bit mask of all lanes.
 const ALL: u16 = u16::MAX;
 
+/// Owners of all slots in a view that was replaced, with its epoch.
+pub(crate) type PastOwners = (u64, Arc<SlotMap>);
+
 /// Slots that a primary lost in one view.
 pub(crate) struct FormerPrimary {
     pub from: Identity,
     pub epoch: u64,
     slots: SlotSet,
-    /// The owners in the last view in which it was primary.
-    owners: Arc<SlotMap>,
+    /// The owners in the views before, the last one in which it was primary included.
+    owners: Vec<PastOwners>,
     /// Lanes in which the former primary has ended the epoch: a bit for each.
     ended: u16,
 }
 
 impl FormerPrimary {
-    pub fn new(from: Identity, epoch: u64, owners: Arc<SlotMap>) -> Self {
+    pub fn new(from: Identity, epoch: u64, owners: Vec<PastOwners>) -> Self {
         FormerPrimary { from, epoch, slots: SlotSet::default(), owners, ended: 0 }
     }
 
@@ -59,9 +62,15 @@ impl FormerPrimary {
         self.ended
     }
 
-    /// The owners of a slot in that view: they apply its changes in order, without gaps.
-    fn followers(&self, slot: Slot) -> NodeSet {
-        self.owners.owners(slot).iter().copied().collect()
+    /// The owners of a slot from the view of this epoch on: each has a prefix without gaps of the
+    /// changes that the primary ordered in that view. One that is no owner any more may be the only
+    /// one that has acknowledged a change.
+    fn followers(&self, slot: Slot, epoch: u64) -> NodeSet {
+        let only_last = is_broken(Mutation::ForgetOwners);
+        let last = self.owners.len() - 1;
+        let views = self.owners.iter().enumerate();
+        let views = views.filter(|(at, (of, _))| *at == last || *of >= epoch && !only_last);
+        views.flat_map(|(_, (_, owners))| owners.owners(slot)).copied().collect()
     }
 
     pub fn has_ended(&self, lane: usize) -> bool {
@@ -215,7 +224,7 @@ impl DeadMember {
                                 former.from == self.identity && is_numbered
                             });
                             let first = lost.min_by_key(|former| former.epoch);
-                            first.map_or(NodeSet::default(), |former| former.followers(slot))
+                            first.map_or(NodeSet::default(), |former| former.followers(slot, epoch))
                         });
                         followers.contains(me) && followers.0 & by.0 != 0
                     }

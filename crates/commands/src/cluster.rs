@@ -5,6 +5,7 @@ use crate::answer::{Ticket, WaitEnd};
 use crate::clock::Tick;
 use crate::fail::{Fail, Outcome};
 use crate::reply_slots::are_done;
+use crate::shown::ShownSlots;
 
 pub use petrel_keyspace::Call;
 
@@ -86,6 +87,15 @@ pub struct HeldFigures {
     pub keys_shared: u64,
 }
 
+/// Changes that a reply shows and that no other owner of their slots has applied yet.
+pub trait UnsafeChanges: Send {
+    /// Whether other owners have applied all of them.
+    fn are_safe(&self) -> bool;
+
+    /// Time after which a client does not wait for that any longer, in milliseconds.
+    fn timeout_ms(&self) -> i64;
+}
+
 /// The cluster that the server is a member of.
 pub trait Cluster: Send + Sync {
     /// The hash slot of a key.
@@ -96,6 +106,17 @@ pub trait Cluster: Send + Sync {
 
     /// Whether every member holds all slots. The answer never changes while the server is a member.
     fn holds_all(&self) -> bool;
+
+    /// Whether replies wait until another owner of their slots has the changes that they show. The
+    /// answer never changes.
+    fn waits_for_owners(&self) -> bool {
+        false
+    }
+
+    /// The last changes of these slots that are not safe; none if a reply need not wait.
+    fn unsafe_changes(&self, _: &ShownSlots) -> Option<Box<dyn UnsafeChanges>> {
+        None
+    }
 
     /// Whether keys of a slot may be read here. The result is valid as long as that of
     /// [`Cluster::home_of`].

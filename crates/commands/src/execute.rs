@@ -25,6 +25,7 @@ use crate::scripting::libraries::List;
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
 use crate::session::{Modes, Session, Transaction};
+use crate::shown::ShownSlots;
 use crate::spec::{Command, Flags, Handler, KeyShape, Locks, Registry, Request};
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
@@ -82,6 +83,8 @@ pub struct Executor {
     /// Hash slots of the current transaction's keys, if all primaries execute one of its commands
     /// for their slots. Here such a command is limited to these slots.
     pub(crate) share: Option<Vec<HashSlot>>,
+    /// Hash slots whose keys commands have shown to clients, where replies wait for other owners.
+    pub shown: ShownSlots,
     /// Time since 1970 that `TIME` returns in the current script; `None` before the first call.
     pub(crate) script_time: Option<Duration>,
     /// Commands that scripts have called.
@@ -187,6 +190,7 @@ impl Executor {
             draft: None,
             within_script: false,
             script_slot: None,
+            shown: ShownSlots::default(),
             share: None,
             script_time: None,
             script_calls: 0,

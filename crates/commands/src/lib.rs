@@ -40,6 +40,7 @@ pub mod scripting;
 pub mod server;
 mod session;
 mod sets;
+mod shown;
 mod sorted_sets;
 pub mod spec;
 mod streams;
@@ -56,7 +57,9 @@ pub use admit::pause::{Pause, PauseReason};
 pub use answer::{Answer, Ticket, WaitEnd};
 pub use blocked::{Blocked, Standing};
 pub use blocking::{Awaited, Block};
-pub use cluster::{Call, Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, Rest};
+pub use cluster::{
+    Call, Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, Rest, UnsafeChanges,
+};
 pub use ctx::Ctx;
 pub use execute::{Execution, Executor};
 pub use fail::{Fail, Outcome};
@@ -71,6 +74,7 @@ pub use server::module::{NO_MODULES, built_in_modules};
 pub use server::state::ServerState;
 pub use server::stats::Shared;
 pub use session::{Access, Extras, Modes, Replies, Session, Transaction};
+pub use shown::ShownSlots;
 pub use spec::{Command, CommandSpec, Queue, Queued, Registry, Request};
 pub use tracking::mode::{Tracking, TrackingMode};
 

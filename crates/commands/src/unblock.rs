@@ -361,6 +361,23 @@ impl Executor {
         }
     }
 
+    /// Prepares for the reply to a blocked command, which another thread may have served: it sends
+    /// the reply before it commits, so this waits for its locks if the reply depends on the commit.
+    /// Records the slots of the command's keys, which the reply shows. The executor is in a batch.
+    pub fn note_served(&mut self, blocked: &Blocked) {
+        let cluster = self.shared.cluster.get().filter(|all| all.waits_for_owners());
+        if cluster.is_some() || self.ks.is_strict() {
+            for i in blocked.keys.clone() {
+                self.ks.lock(self.ks.hash(blocked.arg(i)));
+                self.ks.unlock();
+            }
+        }
+        let Some(cluster) = cluster else { return };
+        let mut slots = Vec::new();
+        add_slots(blocked.command, &blocked.args(), &**cluster, &mut slots);
+        self.shown.add_each(&slots);
+    }
+
     /// Reply to a blocked client that was not served: a timeout, or an error.
     pub fn late_reply(&self, blocked: &Blocked, end: WaitEnd) -> Answer {
         match end.fail() {

@@ -1,6 +1,6 @@
 //! Clients' commands: local execution, forwarding, and replies.
 
-use super::Member;
+use super::{Fault, Member};
 use crate::connection::{State, content_of};
 use crate::machine::Machine;
 use crate::names::parse;
@@ -30,6 +30,11 @@ pub(super) fn start(
     let identity = member.core.identity();
     let now_ms = member.machine.now_ms;
     let done = |reply, seen, is_known| Some(State::Done { reply, seen, now_ms, is_known });
+    let held = |core: &ClusterNode, done: Option<State>| {
+        let (needs, done) = (core.lanes().needs_of(&op.slots), done?);
+        let is_held = !needs.is_empty();
+        Some(if is_held { State::Held { needs, done: Box::new(done) } } else { done })
+    };
     if let Some(Watch::End(client)) = op.watch {
         member.core.unwatch(op.slots[0], client, &mut member.machine);
         return done(b"+OK\r\n".to_vec(), Vec::new(), false);
@@ -78,7 +83,7 @@ pub(super) fn start(
         if member.machine.position(slot) > before {
             member.record_written(slot);
         }
-        return done(reply, seen, true);
+        return held(&member.core, done(reply, seen, true));
     }
     let (value, mut seen) = (parse(&reply), Vec::new());
     for (at, (db, key)) in op.reads.iter().enumerate() {
@@ -87,7 +92,11 @@ pub(super) fn start(
         let key = (*db, key.clone());
         seen.push(witness.borrow_mut().read(identity, (&key, &content), now_ms, is_primary));
     }
-    done(reply, seen, true)
+    let done = done(reply, seen, true);
+    if member.machine.wrong == Some(Fault::ReadsUnsafe) {
+        return done;
+    }
+    held(&member.core, done)
 }
 
 /// Delivers replies to forwarded commands to their connections; false if there are none.

@@ -47,7 +47,18 @@ impl World {
     /// Whether every slot has an owner besides this node.
     pub(super) fn may_lose(&self, node: u16) -> bool {
         let is_elsewhere = |placing: &Placing| placing.owners.iter().any(|owner| owner.0 != node);
-        self.plan.copies.is_none() || self.placings().iter().all(is_elsewhere)
+        let alone = &self.members[usize::from(node)].alone;
+        let others = || self.alive().into_iter().filter(|&other| other != node);
+        let has_arrived = |(&slot, &at): (&u16, &u64)| {
+            let view = self.latest();
+            others().any(|other| {
+                view.slots.owners(slot).contains(&Node(other))
+                    && self.members[usize::from(other)].machine.position(slot) >= at
+            })
+        };
+        self.plan.copies.is_none()
+            || self.placings().iter().all(is_elsewhere)
+                && (self.plan.acknowledge < 2 || alone.iter().all(has_arrived))
     }
 
     /// Gives some groups another primary among their owners, or another importer.

@@ -103,19 +103,18 @@ impl Node {
             Record::Exec(_) => self.serve_or_park(from, bytes.clone(), host),
             Record::Answer { slot, oseq, waits, reply } => {
                 let waits = waits.iter().collect();
-                let held = HeldAnswer { from, waits, reply: reply.map(<[u8]>::to_vec) };
+                let (needs, reply) = (Box::default(), reply.map(<[u8]>::to_vec));
                 let queue = self.origin.queues.get_mut(&slot);
                 if let Some(flight) = queue.and_then(|queue| queue.find(oseq)) {
-                    flight.answer = Some(held);
-                    if !self.answer(slot, oseq) {
-                        self.held.push((from, slot, oseq));
-                    }
+                    flight.answer = Some(HeldAnswer { from, waits, needs, reply });
+                    self.deliver(from, slot, oseq);
                 }
             }
             Record::Parked { slot, oseq, left_ms } => self.park(from, (slot, oseq), left_ms),
             Record::Woken { slot, oseq, waits, reply } => {
                 let (waits, reply) = (waits.iter().collect(), reply.map(<[u8]>::to_vec));
-                self.woken((slot, oseq), HeldAnswer { from, waits, reply });
+                let needs = Box::default();
+                self.woken((slot, oseq), HeldAnswer { from, waits, needs, reply });
             }
             Record::Cancel { slot, oseq, end } => {
                 self.end_wait(Tag { origin: from, slot, oseq }, end, host);
@@ -200,8 +199,12 @@ impl Node {
         }
     }
 
-    /// Delivers the answers that have waited for a node's other lanes.
-    fn answer_held(&mut self, from: Identity) {
+    /// Delivers the answers that have waited for a node's other lanes, or for acknowledgements of
+    /// this node's.
+    pub(super) fn answer_held(&mut self, from: Identity) {
+        if self.held.is_empty() {
+            return;
+        }
         for (of, slot, oseq) in std::mem::take(&mut self.held) {
             if of != from || !self.answer(slot, oseq) {
                 self.held.push((of, slot, oseq));
@@ -221,6 +224,9 @@ impl Node {
             inboxes.get(lane).is_some_and(|inbox| inbox.applied() >= seq)
         };
         if !is_broken(Mutation::AnswerEarly) && !held.waits.iter().all(is_applied) {
+            return false;
+        }
+        if held.needs.iter().any(|need| !self.lanes.is_safe(*need)) {
             return false;
         }
         let reply = held.reply.clone().map_or(Reply::Unknown, Reply::Bytes);

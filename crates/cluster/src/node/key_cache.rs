@@ -73,7 +73,7 @@ impl Node {
             };
             group.add(db, &effect);
             let copy = Record::Copy { group: group.bytes() };
-            self.lanes.push(lane_of(slot), Some(NodeSet::of(to)), &copy);
+            self.lanes.push_shown(lane_of(slot), to, &[slot], &copy);
         }
         handle.unlock();
         handle.exit();

@@ -4,6 +4,7 @@ use super::copy::put_resumes;
 use super::{Host, Node, Reply};
 use crate::elide_args;
 use crate::inbox::Inbox;
+use crate::lane::Put;
 use crate::lanes::{CutOff, lane_of};
 use crate::origin::Finished;
 use crate::slot_map::Node as Number;
@@ -192,6 +193,7 @@ impl Node {
             self.links.insert(from, link);
         }
         self.limit_waiting();
+        self.answer_held(self.identity);
         self.reconcile(host);
         self.flush(host);
         if received.is_err() {
@@ -296,7 +298,7 @@ impl Node {
             let applied =
                 announced.acknowledged[lane].checked_add(more).ok_or(LinkError::Malformed)?;
             announced.acknowledged[lane] = applied;
-            if !self.lanes.lane(lane).acknowledge(from, applied) {
+            if !self.lanes.acknowledge(lane, from, applied) {
                 return Err(LinkError::Malformed);
             }
         }
@@ -358,7 +360,8 @@ impl Node {
         let Some(inboxes) = self.inboxes.get(&peer) else {
             return SendOutcome { is_any: out.len() > before, ..nothing };
         };
-        let (waits, mut is_cut_off) = (self.copies.fetch.is_some(), false);
+        let waits = self.copies.fetch.is_some();
+        let (mut is_cut_off, mut has_changes) = (false, false);
         let asks = self.wants_acks && !link.has_asked;
         let with_acks = acknowledge == Acknowledge::Now || link.announced.wants_acks || asks;
         let start = begin_frame(out);
@@ -367,22 +370,18 @@ impl Node {
             let said = &mut link.acknowledged[lane];
             let applied = inboxes[lane].acknowledged(waits);
             let news = applied.checked_sub(*said).filter(|more| *more > 0);
-            owed |= u16::from(news.is_some()) << lane;
             if out.len() - body >= budget {
+                owed |= u16::from(news.is_some()) << lane;
                 continue;
             }
             match self.lanes.put_batch((lane, to), (news, with_acks), self.limits.batch, out) {
-                Ok(true) => {
+                Ok(Put::Batch { has_changes: changes }) => {
                     *said += news.unwrap_or(0);
-                    owed &= !(1 << lane);
+                    has_changes |= changes;
                 }
-                Ok(false) => {
-                    owed &= u16::from(self.lanes.lane(lane).is_open_to(to)) << lane | !(1 << lane)
-                }
-                Err(CutOff) => {
-                    owed &= !(1 << lane);
-                    is_cut_off = true;
-                }
+                Ok(Put::Later) => owed |= 1 << lane,
+                Ok(Put::Nothing) => {}
+                Err(CutOff) => is_cut_off = true,
             }
         }
         // Acknowledgements of other lanes go along with records.
@@ -390,13 +389,16 @@ impl Node {
         for lane in (0..LANES).filter(|lane| late >> lane & 1 != 0) {
             let said = &mut link.acknowledged[lane];
             let news = inboxes[lane].acknowledged(waits).checked_sub(*said);
-            if let Ok(true) = self.lanes.put_batch((lane, to), (news, true), 0, out) {
+            let news = news.filter(|more| *more > 0);
+            if let Ok(Put::Batch { .. }) = self.lanes.put_batch((lane, to), (news, true), 0, out) {
                 *said += news.unwrap_or(0);
                 owed &= !(1 << lane);
             }
         }
         if out.len() > body || asks {
-            let urgency = if self.wants_acks { ACKNOWLEDGE_AT_ONCE } else { 0 };
+            // Clients wait until another owner has applied the changes.
+            let is_urgent = self.wants_acks || has_changes && self.lanes.is_acknowledged();
+            let urgency = if is_urgent { ACKNOWLEDGE_AT_ONCE } else { 0 };
             end_batches(out, start, urgency, self.view.epoch);
         } else {
             out.truncate(start);

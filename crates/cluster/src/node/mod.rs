@@ -42,8 +42,8 @@ use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
 use crate::local_slots::LocalSlots;
-use crate::origin::{Finished, LastExecuted, Origin, Sent};
-use crate::reconcile::{DeadMember, FormerPrimary, Stage};
+use crate::origin::{Finished, HeldAnswer, LastExecuted, Origin, Sent};
+use crate::reconcile::{DeadMember, FormerPrimary, PastOwners, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, Primaries, View};
@@ -168,12 +168,16 @@ pub struct Limits {
     pub waiting: usize,
     /// Seconds after which a copy that no client has read is dropped at its next change.
     pub copy_idle: u32,
+    /// Number of owners that have applied a change before a client sees it; at most the owners
+    /// of its slot, and at most two.
+    pub acknowledge: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let (backlog, forwarded, waiting) = (64 << 20, 64 << 20, 1 << 30);
-        Limits { backlog, forwarded, frame: 1 << 30, batch: 60 << 10, waiting, copy_idle: 60 }
+        let (frame, batch, copy_idle, acknowledge) = (1 << 30, 60 << 10, 60, 1);
+        Limits { backlog, forwarded, frame, batch, waiting, copy_idle, acknowledge }
     }
 }
 
@@ -189,11 +193,14 @@ pub struct Node {
     /// Lanes of other members, and of dead members until all survivors have reconciled them.
     inboxes: BTreeMap<Identity, Vec<Inbox>>,
     former: Vec<FormerPrimary>,
+    /// Owners in earlier views in which changes were ordered that were not applied here yet.
+    past_owners: Vec<PastOwners>,
     dead: Vec<DeadMember>,
     origin: Origin,
     /// Slots with forwarded commands that may be sendable now.
     to_flush: Vec<Slot>,
-    /// Commands with answers that wait for other lanes of the answering node.
+    /// Commands with answers that wait for other lanes of the answering node, or for safe changes
+    /// of this one.
     held: Vec<(Identity, Slot, u64)>,
     /// The last forwarded command of each origin and slot that is known to have been executed.
     executed: LastExecuted,
@@ -237,7 +244,7 @@ impl Node {
         let node = Node {
             identity,
             limits,
-            lanes: Lanes::new(identity, &view, others, limits.backlog),
+            lanes: Lanes::new(identity, &view, others, limits),
             local_slots,
             holdings: view.incoming.as_ref().map(|_| Holdings::new(&view, identity)),
             transfers: Transfers::default(),
@@ -247,6 +254,7 @@ impl Node {
             links: BTreeMap::new(),
             inboxes,
             former: Vec::new(),
+            past_owners: Vec::new(),
             dead: Vec::new(),
             origin: Origin::default(),
             to_flush: Vec::new(),
@@ -422,7 +430,7 @@ impl Node {
                 let exec = Exec { oseq, first, tenure, call: call.borrowed() };
                 let served = self.serve(self.identity, &exec, None, host);
                 match served {
-                    Served::Replied(reply) => self.finish(slot, oseq, Reply::Bytes(reply)),
+                    Served::Replied(reply) => self.answer_here((slot, oseq), &call.slots, reply),
                     Served::Waits(left_ms) => self.park(self.identity, (slot, oseq), left_ms),
                     Served::Before => self.finish(slot, oseq, Reply::Unknown),
                     Served::Not => return false,
@@ -439,6 +447,25 @@ impl Node {
             flight.sent = Some(Sent { to: primary, epoch, position });
         }
         true
+    }
+
+    /// Answers a command of a client here that this node has executed, once the changes that it
+    /// has seen are safe.
+    fn answer_here(&mut self, (slot, oseq): (Slot, u64), slots: &[Slot], reply: Vec<u8>) {
+        let (from, needs) = (self.identity, self.lanes.needs_of(slots));
+        let queue = self.origin.queues.get_mut(&slot);
+        if let Some(flight) = queue.and_then(|queue| queue.find(oseq)) {
+            let (waits, reply) = (Vec::new(), Some(reply));
+            flight.answer = Some(HeldAnswer { from, waits, needs, reply });
+            self.deliver(from, slot, oseq);
+        }
+    }
+
+    /// Delivers an answer, or keeps it until it can be.
+    fn deliver(&mut self, from: Identity, slot: Slot, oseq: u64) {
+        if !self.answer(slot, oseq) {
+            self.held.push((from, slot, oseq));
+        }
     }
 
     /// Answers the client of a forwarded command.

@@ -41,9 +41,9 @@ impl Node {
         if let Some(holdings) = &mut self.holdings {
             let views = (&before, &self.view);
             self.copies.is_cut_off |= !holdings.adopt(views, &runs, self.identity);
-            self.lanes.adopt(self.identity, &self.view, &runs);
             self.review_transfers();
         }
+        self.lanes.adopt(self.identity, &self.view, &runs);
         let epoch = self.view.epoch;
         let others = others(&self.view, self.identity);
         self.lanes.set_members(others);
@@ -79,13 +79,19 @@ impl Node {
 
     /// Second half of [`Node::adopt`]: resumes work that waited for the view.
     pub fn resume_pending(&mut self, host: &mut dyn Host) {
+        self.answer_held(self.identity);
         self.reconcile(host);
         self.flush(host);
     }
 
     fn record_lost_slots(&mut self, before: &View, runs: &[RangeInclusive<Slot>]) {
         let (me, epoch) = (self.identity.node, self.view.epoch);
-        let owners = Arc::new(before.slots.clone());
+        self.past_owners.push((before.epoch, Arc::new(before.slots.clone())));
+        let inboxes = self.inboxes.values().flatten();
+        let oldest = inboxes.map(|inbox| inbox.end_epoch).min().unwrap_or(epoch);
+        // Changes of earlier views were applied here, so no member has more of them.
+        self.past_owners.retain(|(of, _)| *of >= oldest.min(before.epoch));
+        let owners = &self.past_owners;
         let mut former: BTreeMap<Number, FormerPrimary> = BTreeMap::new();
         let directory = self.lanes.directory();
         self.primaries.adopt(&self.view, runs, |slot, from| {

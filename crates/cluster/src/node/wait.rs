@@ -88,7 +88,8 @@ impl Node {
     /// [`record_served`]: crate::lanes::record_served
     pub fn end_of_wait(&mut self, tag: Tag, slots: &[Slot], reply: Option<Vec<u8>>) {
         if tag.origin == self.identity {
-            let held = HeldAnswer { from: tag.origin, waits: Vec::new(), reply };
+            let (waits, needs) = (Vec::new(), self.lanes.needs_of(slots));
+            let held = HeldAnswer { from: tag.origin, waits, needs, reply };
             self.woken((tag.slot, tag.oseq), held);
         } else if self.view.member(tag.origin.node) == Some(tag.origin) {
             self.lanes.push_woken(tag, slots, reply.as_deref());
@@ -137,9 +138,7 @@ impl Node {
             (None, Some(flight)) => flight.answer = Some(held),
             (None, None) => return,
         }
-        if !self.answer(slot, oseq) {
-            self.held.push((from, slot, oseq));
-        }
+        self.deliver(from, slot, oseq);
     }
 
     /// Marks a blocked command as executed, because effects that were applied here carry its tag.

@@ -120,7 +120,7 @@ impl Executor {
     /// Fast path of [`Executor::place`]: a command with one key that runs here while no call to
     /// another node is pending. `None` if it is not such a command.
     fn place_at_once(
-        &self,
+        &mut self,
         command: Command,
         request: &Request<'_>,
         session: &Session,
@@ -138,9 +138,17 @@ impl Executor {
         let slot = cluster.slot_of(request.args.get(1)?);
         match spec.place {
             Place::Home if cluster.home_of(slot) == Home::Here => {
+                if cluster.waits_for_owners() {
+                    self.shown.add(slot);
+                }
                 Some(self.admit_lease(cluster).map_or_else(Verdict::Refuse, |()| Verdict::Run))
             }
-            Place::Read if cluster.is_readable(slot) => Some(Verdict::Run),
+            Place::Read if cluster.is_readable(slot) => {
+                if cluster.waits_for_owners() {
+                    self.shown.add(slot);
+                }
+                Some(Verdict::Run)
+            }
             Place::Read if may_be_copied(command, &[slot], session, cluster) => {
                 Some(Verdict::TryCopies)
             }
@@ -229,6 +237,9 @@ impl Executor {
             return Ok(Verdict::Run);
         }
         if spec.place == Place::Here {
+            if spec.gate.contains(GateFlags::WHOLE_DATABASE) && cluster.waits_for_owners() {
+                self.shown.add_all();
+            }
             return Ok(all.map_or(Verdict::Run, Verdict::Await));
         }
         let mut slots = Vec::new();
@@ -258,6 +269,7 @@ impl Executor {
             if spec.place == Place::Home {
                 self.admit_lease(cluster)?;
             }
+            self.note_shown(&slots, cluster);
             let is_simple = !slots.is_empty()
                 && !spec.flags.contains(Flags::BLOCKING)
                 && session.tracking().is_none();
@@ -401,12 +413,14 @@ impl Executor {
             return Ok(Verdict::Abandon);
         }
         if only_reads && are_readable(&slots, cluster) {
+            self.note_shown(&slots, cluster);
             return Ok(Verdict::Run);
         }
         let home = home?;
         let rest = self.rest_of(&transaction.queued, session, cluster, host)?;
         if home == Home::Here && !only_reads {
             self.admit_lease(cluster)?;
+            self.note_shown(&slots, cluster);
             let Some(rest) = rest else { return Ok(Verdict::Run) };
             // Invalidations of the read keys may arrive before the reply.
             let mut after = Vec::new();
@@ -474,7 +488,7 @@ impl Executor {
         }
         let holds_all = cluster.holds_all();
         let mut slots = Vec::new();
-        if command.spec.place == Place::Home || !holds_all {
+        if command.spec.place == Place::Home || !holds_all || cluster.waits_for_owners() {
             add_slots(command, request.args, cluster, &mut slots);
         }
         if command.spec.place == Place::Home {
@@ -490,9 +504,17 @@ impl Executor {
                 self.admit_lease(cluster)?;
             }
         }
-        match are_readable(&slots, cluster) {
-            true => Ok(Verdict::Run),
-            false => Err(SCRIPT_READS_AWAY),
+        if !are_readable(&slots, cluster) {
+            return Err(SCRIPT_READS_AWAY);
+        }
+        self.note_shown(&slots, cluster);
+        Ok(Verdict::Run)
+    }
+
+    /// Records slots whose keys a command shows to its client.
+    fn note_shown(&mut self, slots: &[HashSlot], cluster: &dyn Cluster) {
+        if cluster.waits_for_owners() {
+            self.shown.add_each(slots);
         }
     }
 }

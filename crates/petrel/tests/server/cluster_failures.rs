@@ -18,7 +18,7 @@ fn count(client: &mut Client, flags: &str) -> usize {
     nodes.lines().filter(|line| line.split(' ').nth(2) == Some(flags)).count()
 }
 
-fn await_whole(server: &Server) {
+pub fn await_whole(server: &Server) {
     let mut client = server.connect();
     eventually("each slot has its copies", || {
         field(&mut client, "cluster_slots_under_replicated") == 0

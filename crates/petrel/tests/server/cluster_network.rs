@@ -27,6 +27,10 @@ struct Cluster {
 impl Cluster {
     /// Three members, each in a host of its own.
     fn start(copies: &str) -> Option<Cluster> {
+        Self::start_with(copies, TIMEOUT)
+    }
+
+    fn start_with(copies: &str, more: &'static str) -> Option<Cluster> {
         let (mut network, mut hosts, mut members) = (Network::new(1), Vec::new(), Vec::new());
         for number in 0..3 {
             let host = match network.host() {
@@ -41,7 +45,7 @@ impl Cluster {
             let flags = flags.replace("copies all", &format!("copies {copies}"));
             members.push(host.run(move || {
                 let scratch = scratch("secret");
-                let args = format!("{flags} {TIMEOUT}");
+                let args = format!("{flags} {more}");
                 let args: Vec<&str> = args.split(' ').collect();
                 Server::start_by(petrel(&scratch), scratch, "epoll", &args)
             }));
@@ -173,6 +177,33 @@ fn a_member_that_no_other_hears_refuses_writes_and_comes_back() {
 #[test]
 fn a_member_that_hears_no_other_refuses_writes_and_comes_back() {
     cut_off(|network| [0, 1].into_iter().for_each(|from| network.set_path(from, 2, Path::CUT)));
+}
+
+#[test]
+fn a_member_that_is_cut_off_acknowledges_nothing_that_is_lost() {
+    let flags = "--cluster-node-timeout 3000 --cluster-acknowledge 2";
+    let Some(cluster) = Cluster::start_with("2", flags) else { return };
+    // Some of these keys have their primary at the member that is cut off.
+    let mut clients: Vec<Client> = (0..COUNTERS).map(|_| cluster.client(2)).collect();
+    for (at, client) in clients.iter_mut().enumerate() {
+        assert_eq!(call(client, &format!("INCR n{at}")), "1");
+    }
+    cluster.network.set_paths_between(&[2], Path::CUT);
+    for (at, client) in clients.iter_mut().enumerate() {
+        client.send(&["INCR", &format!("n{at}")]);
+    }
+    let replies = clients.iter_mut().map(|client| client.receive().map(|reply| show(&reply)));
+    let replies: Vec<_> = replies.collect();
+    cluster.await_size(&[0, 1], 2);
+    cluster.network.set_all_paths(Path::default());
+    cluster.await_size(&[0, 1, 2], 3);
+    cluster.await_same_content();
+    let mut first = cluster.client(0);
+    for (at, reply) in replies.into_iter().enumerate() {
+        let seen = reply.as_ref().and_then(|reply| reply.parse::<u64>().ok()).unwrap_or(1);
+        let value = call(&mut first, &format!("GET n{at}"));
+        assert!(value.parse::<u64>().is_ok_and(|value| value >= seen), "n{at}: {value}, {reply:?}");
+    }
 }
 
 #[test]

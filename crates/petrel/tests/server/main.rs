@@ -16,6 +16,7 @@ mod clients;
 #[cfg(feature = "cluster")]
 mod cluster;
 #[cfg(feature = "cluster")]
+mod cluster_acknowledged;
 mod cluster_failures;
 #[cfg(feature = "cluster")]
 mod cluster_functions;

@@ -20,6 +20,7 @@ use petrel_commands::Fail;
 use petrel_net::Poll;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -98,6 +99,8 @@ pub(super) struct Agent {
     pub(super) polled: Option<Instant>,
     /// Time of the last log line about a closed link, by member.
     pub(super) complained: BTreeMap<u16, Instant>,
+    /// Acknowledgements may have come, or owners have changed.
+    pub(super) has_news: bool,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
 }
@@ -111,7 +114,8 @@ impl Agent {
     ) -> Self {
         let Admission { identity, view, members } = admission;
         let has_data = membership.may_begin_with_own_data(identity, &view, &members);
-        let (limits, own) = (Limits::default(), membership.own.clone());
+        let acknowledge = membership.acknowledge;
+        let (limits, own) = (Limits { acknowledge, ..Limits::default() }, membership.own.clone());
         let node = ClusterNode::with(identity, View::clone(&view), limits, own);
         let node = if has_data { node } else { node.without_data() };
         let waker = membership.waker.clone();
@@ -125,6 +129,7 @@ impl Agent {
         *membership.lanes.write() = machine.lanes.clone();
         Agent {
             node,
+            has_news: false,
             replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
             machine,
             transport,
@@ -218,7 +223,18 @@ impl Agent {
         self.machine.end_turn();
         has_more |= self.send();
         self.deliver_replies();
+        if std::mem::take(&mut self.has_news) {
+            self.wake_awaiting();
+        }
         has_more
+    }
+
+    /// Wakes workers with output that waits for other owners.
+    fn wake_awaiting(&self) {
+        fence(SeqCst);
+        let workers = self.machine.host.server.workers.iter();
+        let awaiting = workers.filter(|worker| worker.awaits_owners.load(Relaxed));
+        awaiting.for_each(|worker| worker.wake());
     }
 
     /// Waits for something to do.
@@ -257,6 +273,7 @@ impl Agent {
         if view.epoch <= self.node.view().epoch {
             return;
         }
+        self.has_news = true;
         let (me, own) = (self.identity().node, self.node.local_slots());
         // If all members hold everything, readability does not change.
         let here = |slot: Slot| (own.primary(slot) == Some(me), own.is_readable(slot));

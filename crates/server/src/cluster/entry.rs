@@ -60,7 +60,7 @@ pub fn start(
     (view, members): (Arc<View>, Arc<[MemberInfo]>),
     transport: Box<dyn Transport>,
 ) -> io::Result<Inbox> {
-    let (membership, ends) = Membership::new(false, None)?;
+    let (membership, ends) = Membership::new(false, (1, 0), None)?;
     let own = members.iter().find(|member| member.identity == identity);
     own.into_iter().for_each(|own| drop(membership.name.set(own.id.clone())));
     membership.lease_until.store(Tick::NEVER.number(), Release);

@@ -36,7 +36,9 @@ pub(crate) fn enlist(server: &Server, config: &Config) -> io::Result<Option<Enli
         refuse_data(config)?;
     }
     let is_witness = settings.role == Role::Witness;
-    let (membership, ends) = Membership::new(is_witness, Some(directory))?;
+    let acknowledge = usize::from(config.cluster.acknowledge);
+    let acknowledge = (acknowledge, config.cluster.node_timeout);
+    let (membership, ends) = Membership::new(is_witness, acknowledge, Some(directory))?;
     membership.enter(server)?;
     Ok(Some(Enlisted { membership, ends, settings }))
 }

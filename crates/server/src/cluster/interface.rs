@@ -7,15 +7,16 @@ use super::transport::MemberInfo;
 use super::{fabric, info};
 use crate::client::Client;
 use petrel_cluster::wire::WaitEnd;
-use petrel_cluster::{Identity, SLOTS, slot_of};
+use petrel_cluster::{Identity, Lanes, Need, SLOTS, slot_of};
 use petrel_commands::clock::Tick;
 use petrel_commands::{
     Call, Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, Outcome, PeerFigures, Rest,
-    Ticket,
+    ShownSlots, Ticket, UnsafeChanges,
 };
 use petrel_fabric::Copies;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 
 impl Membership {
@@ -28,6 +29,23 @@ impl Membership {
         let is_member = |id: &String| state.members.iter().any(|member| member.id == *id);
         failed.retain(|node| node.id != own && !is_member(&node.id));
         failed
+    }
+}
+
+/// Changes in the lanes of one life of this member.
+struct Needs {
+    lanes: Arc<Lanes>,
+    needs: Box<[Need]>,
+    timeout_ms: i64,
+}
+
+impl UnsafeChanges for Needs {
+    fn are_safe(&self) -> bool {
+        self.needs.iter().all(|need| self.lanes.is_safe(*need))
+    }
+
+    fn timeout_ms(&self) -> i64 {
+        self.timeout_ms
     }
 }
 
@@ -46,6 +64,20 @@ impl Cluster for Membership {
 
     fn holds_all(&self) -> bool {
         self.own.holds_all()
+    }
+
+    fn waits_for_owners(&self) -> bool {
+        self.acknowledge > 1
+    }
+
+    fn unsafe_changes(&self, shown: &ShownSlots) -> Option<Box<dyn UnsafeChanges>> {
+        let lanes = self.lanes.read().clone()?;
+        let needs = match shown.slots() {
+            Some(slots) => lanes.needs_of(slots),
+            None => lanes.needs_of_all(),
+        };
+        let timeout_ms = 2 * i64::from(self.node_timeout_ms);
+        (!needs.is_empty()).then(|| Box::new(Needs { lanes, needs, timeout_ms }) as Box<_>)
     }
 
     fn is_readable(&self, slot: HashSlot) -> bool {

@@ -163,6 +163,7 @@ impl Agent {
     /// Takes bytes of a link, or after a new view none.
     pub(super) fn receive(&mut self, link: Link, bytes: &[u8]) {
         let node = link.peer.node;
+        self.has_news = true;
         let received = self.node.receive(node, bytes, &mut self.machine);
         let early = self.linked.get_mut(&node.0).map(|linked| &mut linked.early);
         match (received, early) {

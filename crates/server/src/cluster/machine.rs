@@ -118,6 +118,8 @@ impl Machine {
             self.exec.end();
         }
         self.note_need();
+        // Answers to other members wait in the lanes.
+        self.exec.shown.clear();
         self.host.take_upkeep_invalidations(&mut self.exec.ks);
         self.host.send_invalidations();
         self.host.send_broadcasts();

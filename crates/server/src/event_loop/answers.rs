@@ -198,7 +198,9 @@ impl<D: Driver> Worker<D> {
         if !conn.blocked || conn.client.id != id {
             return self.put(conn);
         }
-        self.end_wait(&mut conn);
+        if let Some(blocked) = self.end_wait(&mut conn) {
+            self.engine.exec.note_served(&blocked);
+        }
         if self.engine.exec.ks.is_strict() {
             self.wait_for_what_served();
         }

@@ -289,6 +289,9 @@ impl<D: Driver> BusyLoop for Worker<D> {
         if self.driver.below().is_holding() {
             self.send_durable();
         }
+        if self.has_safe_waits() {
+            self.send_safe();
+        }
         let mut events = Vec::new();
         let timeout = if self.own.ready.is_empty() { timeout } else { Duration::ZERO };
         if self.driver.poll(Some(timeout), &mut events).is_ok() {

@@ -4,6 +4,7 @@
 //! each connection with input: parse, execute, queue its replies ── messages from other workers ──
 //! at intervals, upkeep.
 
+mod safe_replies;
 mod upkeep;
 
 use crate::client::{CONNECTION_BYTES, Client, Flag};
@@ -25,6 +26,7 @@ use crate::state::worker_link::WorkerLink;
 use crate::tls::Secured;
 use petrel_commands::{Executor, ReplySlots};
 use petrel_net::{Close, Driver, Endpoint, Event, ListenerId, Slot};
+use safe_replies::SafeWaits;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
@@ -74,11 +76,17 @@ pub(crate) struct ConnectionSet {
     pub(crate) deadlines: Deadlines,
     /// Connections with blocked commands that are tried at intervals.
     pub(crate) polling: BTreeSet<u64>,
+    /// Output that waits for other owners of hash slots.
+    pub(crate) safe_waits: SafeWaits,
 }
+
+/// Driver whose output waits until the changes that it depends on are durable, and then until
+/// another owner of their hash slots has them.
+type Gates<D> = ReplyGate<ReplyGate<D>>;
 
 /// A worker, on its own thread.
 pub struct Worker<D: Driver> {
-    pub(crate) driver: Loaned<Secured<ReplyGate<D>>>,
+    pub(crate) driver: Loaned<Secured<Gates<D>>>,
     pub(crate) own: Loaned<ConnectionSet>,
     pub(crate) engine: Engine,
     pub(crate) index: usize,
@@ -115,13 +123,14 @@ impl<D: Driver> Worker<D> {
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         let host = ServerHost::new(server, Arc::new(nobody));
         let withheld = host.server.tls_writes_withheld.clone();
-        let driver = Loaned::new(Secured::around(ReplyGate::around(driver), withheld));
+        let gates = ReplyGate::around(ReplyGate::around(driver));
+        let driver = Loaned::new(Secured::around(gates, withheld));
         Self::idle(driver, Loaned::new(ConnectionSet::default()), exec, host, index)
     }
 
     /// A worker without connections.
     pub(crate) fn idle(
-        driver: Loaned<Secured<ReplyGate<D>>>,
+        driver: Loaned<Secured<Gates<D>>>,
         own: Loaned<ConnectionSet>,
         exec: Executor,
         host: ServerHost,
@@ -163,6 +172,9 @@ impl<D: Driver> Worker<D> {
         while !self.engine.host.server.is_stopping() {
             if self.driver.below().is_holding() || self.link().holds.load(Relaxed) {
                 self.release_durable();
+            }
+            if self.has_safe_waits() {
+                self.send_safe();
             }
             // Compute the timeout after `release_durable`, which may have queued replies.
             let timeout = match (self.replicas_sleep(), self.timeout()) {
@@ -334,6 +346,9 @@ impl<D: Driver> Worker<D> {
         conn.client.active_at.store(self.seconds(), Relaxed);
         if self.engine.exec.ks.is_strict() {
             self.hold_until_durable(slot);
+        }
+        if !self.engine.exec.shown.is_empty() {
+            self.hold_until_safe(slot);
         }
         // Pushes about changes of this batch have been queued at the workers of their clients.
         self.engine.host.end_batch();

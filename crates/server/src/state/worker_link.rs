@@ -24,6 +24,8 @@ pub struct WorkerLink {
     pub pushes: PushQueue,
     /// The worker delays output until it is durable, or has a client blocked on that.
     pub(crate) holds: AtomicBool,
+    /// The worker delays output until another owner of a hash slot has its changes.
+    pub(crate) awaits_owners: AtomicBool,
     mailbox: OnceLock<Mailbox>,
     backend: OnceLock<&'static str>,
 }

@@ -83,6 +83,9 @@ pub struct Membership {
     /// The member's name, once it is known.
     pub(in crate::cluster) name: OnceLock<String>,
     pub(in crate::cluster) is_witness: bool,
+    /// Owners that have applied a change before a client sees it: `cluster-acknowledge`.
+    pub(in crate::cluster) acknowledge: usize,
+    pub(in crate::cluster) node_timeout_ms: u32,
     /// Directory of the cluster's files.
     pub(in crate::cluster) directory: Option<PathBuf>,
     pub(in crate::cluster) fabric: Mutex<Option<Arc<Fabric>>>,
@@ -180,6 +183,7 @@ impl Membership {
     /// Creates the state of a server that is no member yet.
     pub(in crate::cluster) fn new(
         is_witness: bool,
+        (acknowledge, node_timeout_ms): (usize, u32),
         directory: Option<PathBuf>,
     ) -> io::Result<(Arc<Self>, Ends)> {
         let (tasks, taken) = mpsc::sync_channel(TASKS_MAX);
@@ -203,6 +207,8 @@ impl Membership {
             known_logs: KnownLogs::default(),
             name: OnceLock::new(),
             is_witness,
+            acknowledge,
+            node_timeout_ms,
             directory,
             fabric: Mutex::default(),
             thread: Mutex::default(),

@@ -1,5 +1,5 @@
-//! Driver that delays output until the changes it depends on are durable. While nothing is delayed,
-//! each call costs one branch.
+//! Driver that delays output until the changes it depends on are durable, or other members have them.
+//! While nothing is delayed, each call costs one branch.
 
 use petrel_net::{Chunk, Close, Driver, Event, ListenerId, Options, Output, Slot, Waker};
 use std::collections::{HashMap, VecDeque};
@@ -48,6 +48,12 @@ impl<D: Driver> ReplyGate<D> {
     /// A driver around `inner`.
     pub fn around(inner: D) -> Self {
         ReplyGate { inner, waits: HashMap::new(), queue: VecDeque::new(), durable: 0 }
+    }
+
+    /// The driver below.
+    #[inline]
+    pub fn below(&mut self) -> &mut D {
+        &mut self.inner
     }
 
     /// Whether anything is kept back.

@@ -86,6 +86,9 @@ impl<D: Driver> Worker<D> {
             self.polled_at = now;
             self.poll_waiting();
         }
+        if self.has_safe_waits() {
+            self.end_safe_waits();
+        }
         self.engine.exec.end();
         traffic::add(&self.traffic().upkeep_nanos, clock.nanos(began, clock.now()));
     }
