@@ -41,7 +41,7 @@ impl Node {
         let mut room = Vec::new();
         let waits = Parts::of(&mut room, positions_seen(&self.lanes, &exec.call.slots).into_iter());
         let answer = Record::Answer { slot, oseq, waits, reply: reply.as_deref() };
-        self.lanes.push_shown(lane_of(slot), from.node, &exec.slots, &answer);
+        self.lanes.push_shown(lane_of(slot), from.node, &exec.call.slots, &answer);
     }
 
     /// Whether the command was sent to this node in its present tenure as primary. An origin that
