@@ -234,3 +234,123 @@ fn what_cannot_be_is_refused() {
     reader.push(&[65, 0, 0, 0]);
     assert_eq!(reader.next(), Err(Malformed));
 }
+
+/// Bytes of records and frames of every kind, as this version of the protocol has them.
+const GOLDEN: &str = include_str!("golden.txt");
+
+fn golden_records<'a>(
+    parts: Parts<'a>,
+    tags: Tags<'a>,
+    pieces: Pieces<'a>,
+    effects: &'a [u8],
+) -> Vec<Record<'a>> {
+    let of = Identity { node: Node(300), incarnation: 1 << 20 };
+    let tag = Tag { origin: of, slot: 16_383, oseq: 200 };
+    let (slot, oseq, group, key) = (300, 128, &b"group"[..], &b"key"[..]);
+    let (none, served) = (Parts::default(), Tags::default());
+    let exec = |slots: &[u16], more: bool, count: usize| {
+        Record::Exec(Exec {
+            oseq: 9,
+            first: 7,
+            slots: slots.to_vec(),
+            tenure: 300,
+            db: 3,
+            resp3: more,
+            is_transaction: count != 1,
+            wait_ms: more.then_some(1000),
+            client: more.then_some(5),
+            by_key: more,
+            wants_copies: more,
+            commands: vec![vec![b"SET", key, b""]; count],
+        })
+    };
+    vec![
+        Record::Effects { tag: None, parts: none, served, group },
+        Record::Effects { tag: Some(tag), parts, served: tags, group },
+        Record::Part { parts },
+        exec(&[1], false, 1),
+        exec(&[1, 16_383], true, 2),
+        Record::Answer { slot, oseq, waits: none, reply: Some(b"+OK\r\n") },
+        Record::Answer { slot, oseq, waits: parts, reply: Some(b"+other\r\n") },
+        Record::Answer { slot, oseq, waits: none, reply: None },
+        Record::End { epoch: 300 },
+        Record::Tail { of, seq: 5, record: effects },
+        Record::TailEnd { of, epoch: 5, upto: 300, is_reconciled: false },
+        Record::TailEnd { of, epoch: 5, upto: 300, is_reconciled: true },
+        Record::Reconciled { of },
+        Record::Parked { slot, oseq, left_ms: None },
+        Record::Parked { slot, oseq, left_ms: Some(300) },
+        Record::Woken { slot, oseq, waits: parts, reply: Some(b"$-1\r\n") },
+        Record::Woken { slot, oseq, waits: none, reply: None },
+        Record::Cancel { slot, oseq, end: WaitEnd::Timeout },
+        Record::Cancel { slot, oseq, end: WaitEnd::Gone },
+        Record::Unwatch { client: 300 },
+        Record::SlotsBegin { number: 1 },
+        Record::SlotsKnown { number: 2 },
+        Record::Copy { group },
+        Record::Invalidate { db: 300, key },
+        Record::NoCopy { db: 0, key },
+        Record::Elided { pieces, rest: group },
+        Record::DurableAsked { number: 3 },
+        Record::Durable { number: 300 },
+        Record::Message { is_sharded: false, channel: key, payload: b"text" },
+        Record::Message { is_sharded: true, channel: b"", payload: b"" },
+    ]
+}
+
+fn golden_frames() -> Vec<Frame<'static>> {
+    vec![
+        Frame::Hello(Hello { identity: Identity { node: Node(300), incarnation: 5 } }),
+        Frame::Resume { received: 300 },
+        Frame::Batches(b"batches"),
+        Frame::Fetch,
+        Frame::Positions(b"positions"),
+        Frame::Copy { part: b"part", is_last: false },
+        Frame::Copy { part: b"part", is_last: true },
+        Frame::CutOff,
+        Frame::FetchSlots { number: 300, slots: b"slots" },
+        Frame::SlotsFollow { number: 1, executed: b"executed" },
+    ]
+}
+
+#[test]
+fn the_bytes_of_this_version_stay_as_they_are() {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let (mut at, mut names, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let parts = Parts::of(&mut at, [(1, 5), (15, 1 << 30)].into_iter());
+    let origin = Identity { node: Node(1), incarnation: 2 };
+    let tags = Tags::of(&mut names, [Tag { origin, slot: 3, oseq: 4 }].into_iter());
+    let pieces = Pieces::of(&mut places, [(0, 1), (300, 2)].into_iter());
+    let mut effects = Vec::new();
+    put_record(
+        &mut effects,
+        &Record::Effects {
+            tag: None,
+            parts: Parts::default(),
+            served: Tags::default(),
+            group: b"tail",
+        },
+    );
+    let mut lines = String::new();
+    for record in golden_records(parts, tags, pieces, &effects) {
+        let mut bytes = Vec::new();
+        put_record(&mut bytes, &record);
+        assert_eq!(Record::read(&bytes).as_ref(), Ok(&record));
+        lines += &format!("{} {record:?}\n", hex(&bytes));
+    }
+    for (lane, frame) in golden_frames().into_iter().enumerate() {
+        let mut bytes = Vec::new();
+        put_frame(&mut bytes, lane as u8, 0x1_0007, &frame);
+        let mut reader = FrameReader::new(1 << 10);
+        reader.push(&bytes);
+        assert_eq!(reader.next(), Ok(Some((bytes.len(), lane as u8, 7, frame))));
+        lines += &format!("{} {frame:?}\n", hex(&bytes));
+    }
+    if std::env::var_os("PETREL_WRITE_GOLDEN").is_some() {
+        std::fs::write("src/wire/golden.txt", &lines).unwrap();
+    }
+    for (now, then) in lines.lines().zip(GOLDEN.lines()) {
+        assert_eq!(now, then);
+    }
+    assert_eq!(lines.lines().count(), GOLDEN.lines().count());
+}

@@ -541,17 +541,5 @@ fn take_stream_change<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_string_of_any_length_is_not_made_because_some_bytes_say_so() {
-        for (offset, is_read) in [(3, true), (1 << 42, false), (usize::MAX, false)] {
-            let (mut out, effect) =
-                (Vec::new(), Effect::Write { key: b"k", offset, bytes: b"text" });
-            put_effect(&mut out, &mut Context::default(), 0, Order(1), &effect);
-            let read = take_effect(&mut Bytes(&out), &mut Context::default(), |_, _| ());
-            assert_eq!(read.is_ok(), is_read, "{offset}");
-        }
-    }
-}
+#[path = "effect_tests.rs"]
+mod tests;
