@@ -6,6 +6,7 @@ use super::*;
 use crate::slot_map::Node;
 use crate::view::Identity;
 use petrel_persistence::log::Malformed;
+use petrel_persistence::record::{page_with, table};
 use proptest::prelude::*;
 
 fn identity() -> impl Strategy<Value = Identity> {
@@ -346,11 +347,91 @@ fn the_bytes_of_this_version_stay_as_they_are() {
         assert_eq!(reader.next(), Ok(Some((bytes.len(), lane as u8, 7, frame))));
         lines += &format!("{} {frame:?}\n", hex(&bytes));
     }
-    if std::env::var_os("PETREL_WRITE_GOLDEN").is_some() {
+    if std::env::var_os("PETREL_REGENERATE").is_some() {
         std::fs::write("src/wire/golden.txt", &lines).unwrap();
     }
     for (now, then) in lines.lines().zip(GOLDEN.lines()) {
         assert_eq!(now, then);
     }
     assert_eq!(lines.lines().count(), GOLDEN.lines().count());
+}
+
+/// A sample of each record, and of each frame, as one frame of a link.
+fn samples() -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for (row, round) in Record::ROWS.iter().flat_map(|row| (0..9).map(move |round| (row, round))) {
+        let (mut body, mut bytes) = (Vec::new(), Vec::new());
+        if row.number == 6 {
+            // The tail of a lane holds a record.
+            let of = Identity { node: Node(1), incarnation: 2 };
+            let end: &[u8] = &[5, round as u8];
+            put_record(&mut bytes, &Record::Tail { of, seq: round as u64, record: end });
+        } else {
+            let head = (row.sample)(&mut body, round);
+            match row.number {
+                rare @ 16.. => bytes.extend([head & !rare, rare - 16]),
+                _ => bytes.push(head),
+            }
+            bytes.extend(&body);
+        }
+        let read = Record::read(&bytes);
+        let mut again = Vec::new();
+        put_record(&mut again, read.as_ref().unwrap_or_else(|_| panic!("{} {round}", row.name)));
+        assert_eq!(again, bytes, "{} {round}", row.name);
+        for len in 0..bytes.len() {
+            // A cut one may be another record, but is none that takes more than there is.
+            let _ = Record::read(&bytes[..len]);
+        }
+        let mut records = Vec::new();
+        put_with_gap(&mut records, 1 + round as u64 % 2, &bytes);
+        let batch = Batch {
+            from: None,
+            count: 1 + round as u64 % 2,
+            applied: None,
+            unstable: None,
+            records: &records,
+        };
+        let (mut batches, mut frame) = (Vec::new(), Vec::new());
+        put_batch(&mut batches, 3, &batch);
+        put_frame(&mut frame, 0, 1, &Frame::Batches(&batches));
+        all.push(frame);
+    }
+    for frame in golden_frames() {
+        let mut bytes = Vec::new();
+        put_frame(&mut bytes, 0, 1, &frame);
+        all.push(bytes);
+    }
+    all
+}
+
+#[test]
+fn samples_are_read_and_are_a_corpus_for_the_fuzzer() {
+    let samples = samples();
+    for sample in &samples {
+        let mut reader = FrameReader::new(1 << 16);
+        reader.push(sample);
+        let (len, ..) = reader.next().unwrap().unwrap();
+        assert_eq!(len, sample.len());
+    }
+    if let Some(path) = std::env::var_os("PETREL_WRITE_CORPUS") {
+        let path = std::path::Path::new(&path).join("cluster_lane");
+        std::fs::create_dir_all(&path).unwrap();
+        for (at, sample) in samples.iter().enumerate() {
+            std::fs::write(path.join(format!("sample-{at}")), sample).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_page_has_every_record_and_frame() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/cluster-protocol.md");
+    let there = std::fs::read_to_string(path).unwrap();
+    let frames = table(["number", "frame", "fields"], Frame::ROWS);
+    let records = table(["number", "record", "fields"], Record::ROWS);
+    let page = page_with(&page_with(&there, "frames", &frames), "records", &records);
+    if std::env::var_os("PETREL_WRITE_PAGES").is_some() {
+        std::fs::write(path, &page).unwrap();
+    } else {
+        assert_eq!(there, page, "run this test with PETREL_WRITE_PAGES=1");
+    }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::record::{page_with, table};
 use petrel_keyspace::custom::{CustomChange, TypeNumber};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
@@ -17,13 +18,8 @@ fn hex(bytes: &[u8]) -> String {
 
 fn changes_of_streams() -> Vec<StreamChange<'static>> {
     let (id, group) = (StreamId { ms: 300, seq: 1 }, &b"g"[..]);
-    let pending = |consumer| StreamChange::Pending {
-        group,
-        id,
-        consumer,
-        delivered_ms: -8,
-        count: 200,
-    };
+    let pending =
+        |consumer| StreamChange::Pending { group, id, consumer, delivered_ms: -8, count: 200 };
     let seen = |active_ms| StreamChange::Consumer { group, consumer: b"c", seen_ms: 5, active_ms };
     let set = |read| StreamChange::Group { group, last_delivered: id, read, is_new: false };
     vec![
@@ -94,7 +90,7 @@ fn effects() -> Vec<Effect<'static>> {
     effects
 }
 
-/// Lines of bytes and what is read of them, in one record: the context goes on.
+/// Lines of bytes, and of the effects that are read from them; the context goes on.
 fn lines() -> String {
     let mut handle = Keyspace::new(&Options::default()).attach();
     handle.enter();
@@ -131,7 +127,7 @@ fn lines() -> String {
 #[test]
 fn the_bytes_of_effects_stay_as_they_are() {
     let lines = lines();
-    if std::env::var_os("PETREL_WRITE_GOLDEN").is_some() {
+    if std::env::var_os("PETREL_REGENERATE").is_some() {
         std::fs::write("tests/data/effects.txt", &lines).unwrap();
     }
     for (now, then) in lines.lines().zip(GOLDEN.lines()) {
@@ -142,10 +138,62 @@ fn the_bytes_of_effects_stay_as_they_are() {
 
 #[test]
 fn a_string_of_any_length_is_not_made_because_some_bytes_say_so() {
-    for (offset, is_read) in [(3, true), (1 << 42, false), (usize::MAX, false)] {
-        let (mut out, effect) = (Vec::new(), Effect::Write { key: b"k", offset, bytes: b"text" });
-        put_effect(&mut out, &mut Context::default(), 0, Order(1), &effect);
-        let read = take_effect(&mut Bytes(&out), &mut Context::default(), |_, _| ());
+    for (offset, is_read) in [(3, true), (1 << 42, false), (u64::MAX, false)] {
+        let mut bytes = vec![7, 0];
+        put_bytes(&mut bytes, b"k");
+        put(&mut bytes, offset);
+        put_bytes(&mut bytes, b"text");
+        let read = take_effect(&mut Bytes(&bytes), &mut Context::default(), |_, _| ());
         assert_eq!(read.is_ok(), is_read, "{offset}");
+    }
+}
+
+#[test]
+fn samples_are_read_as_they_are_written_and_cut_ones_are_refused() {
+    for (row, round) in ROWS.iter().flat_map(|row| (0..15).map(move |round| (row, round))) {
+        let bytes = sample(row, round);
+        let read = take_effect(&mut Bytes(&bytes), &mut Context::default(), |_, logged| {
+            if let Logged::Effect(effect) = logged {
+                let mut again = Vec::new();
+                put_effect(&mut again, &mut Context::default(), 0, Order(0), &effect);
+                assert_eq!(again, bytes, "{effect:?}");
+            }
+        });
+        assert_eq!(read, Ok(()), "{} of {}", round, row.number);
+        for len in 0..bytes.len() {
+            let cut = take_effect(&mut Bytes(&bytes[..len]), &mut Context::default(), |_, _| ());
+            assert_eq!(cut, Err(Malformed), "{len} bytes of {}", row.number);
+        }
+    }
+    // An optional part that there is none of, and a kind that there is not.
+    for bytes in [[4 | WITH, 0, 0], [0, 0, 0], [63, 0, 0]] {
+        let read = take_effect(&mut Bytes(&bytes), &mut Context::default(), |_, _| ());
+        assert_eq!(read, Err(Malformed), "{bytes:?}");
+    }
+}
+
+#[test]
+fn an_encoded_effect_is_copied_with_its_own_database_and_order() {
+    for effect in effects() {
+        let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
+        let mut contexts = [Context::default(), Context { db: 3, order: Order(9) }];
+        let encoded = put_effect(&mut first, &mut contexts[0], 3, Order(100), &effect);
+        let mut other = contexts[1];
+        put_encoded(&mut second, &mut contexts[1], 7, Order(5), encoded);
+        put_effect(&mut third, &mut other, 7, Order(5), &effect);
+        assert_eq!(second, third, "{effect:?}");
+    }
+}
+
+#[test]
+fn the_page_has_every_effect() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats-log.md");
+    let there = std::fs::read_to_string(path).unwrap();
+    let table = table(["kind", "effect", "fields"], ROWS);
+    let page = page_with(&there, "effects", &table);
+    if std::env::var_os("PETREL_WRITE_PAGES").is_some() {
+        std::fs::write(path, &page).unwrap();
+    } else {
+        assert_eq!(there, page, "run this test with PETREL_WRITE_PAGES=1");
     }
 }
