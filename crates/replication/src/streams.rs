@@ -62,37 +62,17 @@ impl Encoder {
                 command!(commands, "XGROUP", "DELCONSUMER", key, group, consumer);
             }
             StreamChange::Pending { group, id, consumer: Some(consumer), delivered_ms, count } => {
-                command!(
-                    commands,
-                    "XCLAIM",
-                    key,
-                    group,
-                    consumer,
-                    "0",
-                    id,
-                    "TIME",
-                    delivered_ms,
-                    "RETRYCOUNT",
-                    count,
-                    "FORCE",
-                    "JUSTID",
-                );
+                command! {
+                    commands, "XCLAIM", key, group, consumer, "0", id, "TIME", delivered_ms,
+                    "RETRYCOUNT", count, "FORCE", "JUSTID"
+                }
             }
             StreamChange::Pending { consumer: None, .. } if version_max < GIVEN_BACK_VERSION => {}
             StreamChange::Pending { group, id, consumer: None, count, .. } => {
-                command!(
-                    commands,
-                    "XNACK",
-                    key,
-                    group,
-                    "SILENT",
-                    "IDS",
-                    "1",
-                    id,
-                    "RETRYCOUNT",
-                    count,
-                    "FORCE",
-                );
+                command! {
+                    commands, "XNACK", key, group, "SILENT", "IDS", "1", id, "RETRYCOUNT", count,
+                    "FORCE"
+                }
             }
             StreamChange::PendingRemove { group, id } => {
                 command!(commands, "XACK", key, group, id);
@@ -100,15 +80,9 @@ impl Encoder {
             StreamChange::Produced { .. } => {}
             StreamChange::Producers { .. } if version_max < PRODUCERS_VERSION => {}
             StreamChange::Producers { duration_s, ids_max } => {
-                command!(
-                    commands,
-                    "XCFGSET",
-                    key,
-                    "IDMP-DURATION",
-                    duration_s,
-                    "IDMP-MAXSIZE",
-                    ids_max,
-                );
+                command! {
+                    commands, "XCFGSET", key, "IDMP-DURATION", duration_s, "IDMP-MAXSIZE", ids_max
+                }
             }
         }
     }

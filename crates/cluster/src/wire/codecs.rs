@@ -259,7 +259,7 @@ impl<const FLAG: u8, C: Shape> Shape for WhenAny<FLAG, C> {
     }
 
     fn sample(out: &mut Vec<u8>, flags: &mut u8, round: usize) {
-        if round % 3 != 0 {
+        if !round.is_multiple_of(3) {
             *flags |= FLAG;
             C::sample(out, flags, round);
         }

@@ -324,7 +324,7 @@ const TRIED_FROM: usize = 1 << 28;
 /// Whether a string may get as long as these two together, and the system has memory for it.
 fn can_be_had(offset: usize, len: usize) -> bool {
     offset.checked_add(len).is_some_and(|end| {
-        let is_tried = end >= TRIED_FROM && end <= STRING_LEN_MAX;
+        let is_tried = (TRIED_FROM..=STRING_LEN_MAX).contains(&end);
         end < TRIED_FROM || is_tried && Vec::<u8>::new().try_reserve_exact(end).is_ok()
     })
 }
