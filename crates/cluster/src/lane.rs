@@ -240,6 +240,8 @@ impl Lane {
             self.bytes -= bytes;
             self.all_bytes.fetch_sub(bytes, Relaxed);
         }
+        debug_assert_eq!(self.entries.is_empty(), self.bytes == 0);
+        debug_assert!(self.entries.len() as u64 <= self.seq);
         if self.entries.is_empty() {
             self.largest = 0;
         }
@@ -269,6 +271,7 @@ impl Lane {
         }
         self.cut_off.0 &= members.0;
         self.members = NodeSet(members.0 & !self.cut_off.0);
+        assert!(members.includes(self.cut_off), "members that were cut off are members");
         self.trim();
         new
     }

@@ -19,7 +19,7 @@ use crate::slot_owners::SlotOwners;
 use crate::view::{Identity, NodeSet, View};
 use crate::wire::{LANES, Parts, Record, Tag, Tags, put_record};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, Published, SinkSource};
+use petrel_keyspace::{Effect, EffectHead, EffectSink, Encoded, Origin, Published, SinkSource};
 use petrel_persistence::effects::GroupWriter;
 use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
@@ -538,12 +538,21 @@ impl LaneSink {
 
 impl EffectSink for LaneSink {
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        self.record_encoded(head, effect, None);
+    }
+
+    fn record_encoded<'s>(
+        &'s mut self,
+        head: EffectHead,
+        effect: &Effect<'_>,
+        encoded: Option<Encoded<'s>>,
+    ) -> Option<Encoded<'s>> {
         if head.origin == FROM_PEERS || self.lanes.members.load(Relaxed) == 0 {
-            return;
+            return encoded;
         }
         let Some(key) = effect.key() else {
             self.lanes.unsent.fetch_add(1, Relaxed);
-            return;
+            return encoded;
         };
         if self.lanes.receivers.is_some() {
             let slot = slot_of(key);
@@ -551,14 +560,14 @@ impl EffectSink for LaneSink {
                 let is_removed = matches!(effect, Effect::Remove { .. });
                 self.record_copies(slot, head.db, key, is_removed);
             }
-            return self.group_of(slot).group.add(head.db, effect);
+            return Some(self.group_of(slot).group.add_encoded(head.db, effect, encoded));
         }
         self.touch(key);
         // The source key's value is the one at this position of both lanes.
         if let Some((_, from)) = effect.source() {
             self.touch(from);
         }
-        self.group.add(head.db, effect);
+        Some(self.group.add_encoded(head.db, effect, encoded))
     }
 
     fn message(&mut self, message: &Published<'_>) -> bool {

@@ -129,10 +129,13 @@ pub(crate) struct Primaries {
 impl Primaries {
     pub fn of(view: &View) -> Self {
         let mut slots = vec![(None, view.epoch); SLOTS.into()];
+        let mut count = 0;
         for run in common_runs([&view.slots]) {
             let primary = view.slots.primary(*run.start());
+            count += run.len();
             run.for_each(|slot| slots[usize::from(slot)].0 = primary);
         }
+        assert_eq!(count, slots.len(), "each slot is in one run");
         Primaries { slots }
     }
 
@@ -154,6 +157,8 @@ impl Primaries {
                 _ => runs.push((1, tenure)),
             }
         }
+        // A receiver refuses any other sum (`Positions::read`).
+        assert_eq!(runs.iter().map(|(count, _)| count).sum::<u64>(), u64::from(SLOTS));
         runs
     }
 

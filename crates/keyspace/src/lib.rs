@@ -82,7 +82,7 @@ pub use state::call::Call;
 pub use state::cleared::Cleared;
 pub use state::compaction::CompactionStats;
 pub use state::counters::{DbStats, Stats};
-pub use state::effect::{Effect, EffectHead, EffectSink, Published, Removal};
+pub use state::effect::{Effect, EffectHead, EffectSink, Encoded, Published, Removal};
 pub use state::event::{Event, Naming};
 pub use state::homes::Homes;
 pub use state::image::{ImageKey, ImageSink, TakeKey};

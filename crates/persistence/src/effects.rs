@@ -7,12 +7,13 @@
 //!         +--------+--------+-- ... --+
 //! ```
 
-use crate::log::Malformed;
-use crate::log::effect::{Context, Logged, put_effect, take_effect};
-use crate::log::number::Bytes;
+use crate::log::effect::{Context, Logged, ROWS, put_effect, put_encoded, sample, take_effect};
 use crate::rdb::{Slice, read_value};
 use crate::value::Builder;
-use petrel_keyspace::{Cleared, Effect, Handle, Key, KeyHash, Misfit, Order, Origin, Removal};
+use petrel_keyspace::custom::number::{Bytes, Malformed};
+use petrel_keyspace::{
+    Cleared, Effect, Encoded, Handle, Key, KeyHash, Misfit, Order, Origin, Removal,
+};
 use std::fmt;
 
 /// Writes the effects of one group.
@@ -26,7 +27,21 @@ impl GroupWriter {
     /// Appends an effect.
     #[inline]
     pub fn add(&mut self, db: u16, effect: &Effect<'_>) {
-        put_effect(&mut self.bytes, &mut self.context, db, Order::default(), effect);
+        self.add_encoded(db, effect, None);
+    }
+
+    /// Appends an effect that another sink may have encoded; returns its bytes for the next sink.
+    #[inline]
+    pub fn add_encoded<'s>(
+        &'s mut self,
+        db: u16,
+        effect: &Effect<'_>,
+        encoded: Option<Encoded<'s>>,
+    ) -> Encoded<'s> {
+        let (out, context, order) = (&mut self.bytes, &mut self.context, Order::default());
+        let Some(encoded) = encoded else { return put_effect(out, context, db, order, effect) };
+        put_encoded(out, context, db, order, encoded);
+        encoded
     }
 
     /// Bytes written since the last [`GroupWriter::clear`].
@@ -52,6 +67,16 @@ impl GroupWriter {
         self.context = Context::default();
     }
 }
+
+/// Groups of one effect, of every kind: a corpus for fuzzers.
+#[doc(hidden)]
+pub fn samples() -> Vec<Vec<u8>> {
+    let rounds = |row| (0..SAMPLE_ROUNDS).map(move |round| sample(row, round));
+    ROWS.iter().flat_map(rounds).collect()
+}
+
+/// Samples of each kind of effect in the corpus.
+const SAMPLE_ROUNDS: usize = 6;
 
 /// Reason that a group could not be applied.
 #[derive(Debug)]
@@ -98,11 +123,7 @@ pub fn visit_keys(
     while !bytes.0.is_empty() {
         take_effect(&mut bytes, &mut context, |db, logged| {
             visit(db, logged.key());
-            if let Logged::Effect(effect) = &logged
-                && let Some((from_db, from)) = effect.source()
-            {
-                visit(from_db, Some(from));
-            }
+            logged.source().into_iter().for_each(|(from_db, from)| visit(from_db, Some(from)));
         })?;
     }
     Ok(())
@@ -149,20 +170,30 @@ pub fn survey(
     may_be_whole: bool,
     keys: &mut Vec<(u16, KeyHash)>,
 ) -> Result<bool, GroupError> {
+    match find_keys(handle, group, |db, hash| keys.push((db, hash)))? {
+        (true, _) if !may_be_whole => Err(GroupError::Malformed),
+        (_, Some(db)) => Err(GroupError::Database(db)),
+        (whole, None) => Ok(whole),
+    }
+}
+
+/// Passes the keys of a group to `note`. Returns whether it needs the whole keyspace locked, and a
+/// database of it that is not there.
+fn find_keys(
+    handle: &Handle,
+    group: &[u8],
+    mut note: impl FnMut(u16, KeyHash),
+) -> Result<(bool, Option<u16>), Malformed> {
     let databases = handle.keyspace().databases();
     let (mut beyond, mut whole) = (None, false);
     visit_keys(group, |db, key| {
         beyond = beyond.or((db >= databases).then_some(db));
         match key {
-            Some(key) => keys.push((db, handle.hash(key))),
+            Some(key) => note(db, handle.hash(key)),
             None => whole = true,
         }
     })?;
-    match beyond {
-        _ if whole && !may_be_whole => Err(GroupError::Malformed),
-        Some(db) => Err(GroupError::Database(db)),
-        None => Ok(whole),
-    }
+    Ok((whole, beyond))
 }
 
 /// Applies a surveyed group like [`apply_group`], except that effects outside of the keyspace go to
@@ -224,16 +255,8 @@ fn lock_and(
     hashes: &mut Vec<KeyHash>,
     apply: impl FnOnce(&mut Handle) -> Result<(), GroupError>,
 ) -> Result<(), GroupError> {
-    let databases = handle.keyspace().databases();
-    let (mut beyond, mut whole) = (None, false);
     hashes.clear();
-    visit_keys(group, |db, key| {
-        beyond = beyond.or((db >= databases).then_some(db));
-        match key {
-            Some(key) => hashes.push(handle.hash(key)),
-            None => whole = true,
-        }
-    })?;
+    let (whole, beyond) = find_keys(handle, group, |_, hash| hashes.push(hash))?;
     if let Some(db) = beyond {
         return Err(GroupError::Database(db));
     }
@@ -272,13 +295,8 @@ pub fn apply_to_copies(
             if idle >= idle_max {
                 absent(db, bytes);
             }
-            let lacks_source = |handle: &Handle| match &logged {
-                Logged::Effect(effect) => {
-                    effect.source().is_some_and(|(from_db, from)| !is_there(handle, from_db, from))
-                }
-                Logged::Store { .. } => false,
-            };
-            if idle >= idle_max || lacks_source(handle) {
+            let lacks = |(from_db, from): (u16, &[u8])| !is_there(handle, from_db, from);
+            if idle >= idle_max || logged.source().is_some_and(lacks) {
                 let remove = Effect::Remove { key: bytes, why: Removal::Deleted };
                 return handle.apply(db, &remove, origin).map_err(GroupError::Misfit);
             }
@@ -312,11 +330,24 @@ fn each(
     Ok(())
 }
 
+/// Applies a change of keys with their stripes held.
 fn apply_one(
     handle: &mut Handle,
     db: u16,
     logged: Logged<'_>,
     origin: Origin,
+) -> Result<(), GroupError> {
+    apply_logged(handle, db, logged, origin, true)
+}
+
+/// Applies a change of keys with their stripes held. `keeps_expired`: fields of a stored hash that
+/// have expired are part of it.
+pub(crate) fn apply_logged(
+    handle: &mut Handle,
+    db: u16,
+    logged: Logged<'_>,
+    origin: Origin,
+    keeps_expired: bool,
 ) -> Result<(), GroupError> {
     match logged {
         Logged::Effect(effect) => handle.apply(db, &effect, origin).map_err(GroupError::Misfit),
@@ -324,7 +355,9 @@ fn apply_one(
             let key = Key { bytes: key, hash: handle.hash(key) };
             handle.on_behalf(origin, |handle| {
                 handle.build(db, key, expiry, |handle| {
-                    let mut builder = Builder::new(handle, db, key).keeping_expired();
+                    let builder = Builder::new(handle, db, key);
+                    let mut builder =
+                        if keeps_expired { builder.keeping_expired() } else { builder };
                     read_value(&mut Slice::new(value), type_byte, &mut builder)
                         .map_err(|_| GroupError::Value)?;
                     builder.finish();
@@ -491,6 +524,21 @@ mod tests {
         handle.exit();
         let heard = heard.lock().unwrap();
         assert!(heard.iter().all(|(origin, _)| *origin == PEER), "{heard:?}");
+    }
+
+    #[test]
+    fn samples_of_every_effect_are_applied_or_refused() {
+        let keyspace = Keyspace::new(&Options { databases: 2, ..Options::default() });
+        let (mut handle, mut applied) = (keyspace.attach(), 0);
+        handle.enter();
+        // The second time some find the values that they need.
+        for group in samples().iter().chain(&samples()) {
+            let done = apply_group(&mut handle, group, PEER, &mut Vec::new());
+            assert!(!matches!(done, Err(GroupError::Malformed)), "{group:?}");
+            applied += usize::from(done.is_ok());
+        }
+        handle.exit();
+        assert!(applied > 50, "{applied}");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! [`rdb`] reads and writes the serialisation of Redis and Valkey: the payloads of `DUMP` and
 //! `RESTORE`, and RDB files. [`value`] is what joins it to a keyspace, [`save`] and [`load`] are
-//! that of a whole one. [`aof`] reads the append-only files of Redis and Valkey.
+//! that of a whole one. [`aof`] reads the append-only files of Redis and Valkey. [`record`] declares
+//! records of the log and of the cluster.
 
 pub mod aof;
 mod check;
@@ -16,6 +17,7 @@ mod mapping;
 mod mend;
 mod paced;
 pub mod rdb;
+pub mod record;
 mod save;
 mod turns;
 pub mod value;

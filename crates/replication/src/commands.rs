@@ -9,6 +9,7 @@
 //! one `RPUSH` of ten elements.
 
 use bytes::BufMut;
+use petrel_keyspace::types::stream::StreamId;
 
 pub(crate) const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
@@ -55,26 +56,88 @@ pub struct Batch<'b> {
     pub last: Option<u16>,
 }
 
-/// Appends an argument.
-#[inline]
-pub(crate) fn put_arg(out: &mut Vec<u8>, arg: &[u8]) {
-    put_len(out, b'$', arg.len());
-    out.put_slice(arg);
-    out.put_slice(b"\r\n");
+/// An argument of a command.
+pub(crate) trait Arg {
+    /// Appends it.
+    fn put(&self, out: &mut Vec<u8>);
 }
 
-/// Appends a number as an argument.
-#[inline]
-pub(crate) fn put_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
-    put_arg(out, itoa::Buffer::new().format(number).as_bytes());
+impl Arg for &[u8] {
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        put_len(out, b'$', self.len());
+        out.put_slice(self);
+        out.put_slice(b"\r\n");
+    }
 }
+
+impl Arg for &str {
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        self.as_bytes().put(out);
+    }
+}
+
+/// The shortest text that is read as the same number.
+impl Arg for f64 {
+    fn put(&self, out: &mut Vec<u8>) {
+        ryu::Buffer::new().format(*self).put(out);
+    }
+}
+
+impl Arg for StreamId {
+    fn put(&self, out: &mut Vec<u8>) {
+        let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (ms, seq) = (ms.format(self.ms), seq.format(self.seq));
+        put_len(out, b'$', ms.len() + 1 + seq.len());
+        [ms, "-", seq, "\r\n"].iter().for_each(|part| out.put_slice(part.as_bytes()));
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty),*) => { $(
+        impl Arg for $type {
+            #[inline]
+            fn put(&self, out: &mut Vec<u8>) {
+                itoa::Buffer::new().format(*self).put(out);
+            }
+        }
+    )* };
+}
+
+numbers!(u16, u32, u64, usize, i64);
 
 #[inline]
 fn put_len(out: &mut Vec<u8>, mark: u8, len: usize) {
-    out.put_u8(mark);
+    let digit = |n: usize| b'0' + (n % 10) as u8;
+    match len {
+        // Nearly all: a few bytes at once.
+        0..10 => return out.put_slice(&[mark, digit(len), b'\r', b'\n']),
+        10..100 => return out.put_slice(&[mark, digit(len / 10), digit(len), b'\r', b'\n']),
+        _ => out.put_u8(mark),
+    }
     out.put_slice(itoa::Buffer::new().format(len).as_bytes());
     out.put_slice(b"\r\n");
 }
+
+/// Writes a whole command: its name, and arguments of any types that are [`Arg`].
+macro_rules! command {
+    ($commands:expr, $($arg:expr),+ $(,)?) => {{
+        let out = $commands.begin([$(stringify!($arg)),+].len());
+        $( crate::commands::Arg::put(&$arg, out); )+
+    }};
+}
+
+/// Adds arguments to the command of this name and key that is being gathered, or begins one.
+macro_rules! gather {
+    ($commands:expr, $name:expr, $key:expr $(, $arg:expr)*) => {{
+        let args: &[&str] = &[$(stringify!($arg)),*];
+        let _out = $commands.gather($name, $key, args.len());
+        $( crate::commands::Arg::put(&$arg, _out); )*
+    }};
+}
+
+pub(crate) use {command, gather};
 
 impl Commands {
     /// Whether there is none.
@@ -91,31 +154,34 @@ impl Commands {
             (self.first, self.db) = (Some(db), Some(db));
         } else if self.db != Some(db) {
             self.end_gathering();
-            self.put(&["SELECT"], |out| put_number(out, db), 1);
+            command!(self, "SELECT", db);
             self.db = Some(db);
         }
     }
 
-    /// Begins a command with `args` arguments, including the words of its name; the caller appends
-    /// them to the returned buffer.
+    /// Begins a command of `args` arguments including its name; the caller appends them to the
+    /// returned buffer.
     #[inline]
-    pub fn begin(&mut self, name: &[&str], args: usize) -> &mut Vec<u8> {
+    pub fn begin(&mut self, args: usize) -> &mut Vec<u8> {
+        let out = self.begin_with(b"");
+        put_len(out, b'*', args);
+        out
+    }
+
+    /// Begins a command with the bytes before its first argument.
+    #[inline]
+    pub fn begin_with(&mut self, head: &[u8]) -> &mut Vec<u8> {
         self.end_gathering();
         self.count += 1;
-        put_len(&mut self.bytes, b'*', args);
-        name.iter().for_each(|word| put_arg(&mut self.bytes, word.as_bytes()));
+        self.bytes.put_slice(head);
         &mut self.bytes
     }
 
-    /// A whole command: its name's words, then `args` arguments that `rest` writes.
-    pub fn put(&mut self, name: &[&str], rest: impl FnOnce(&mut Vec<u8>), args: usize) {
-        rest(self.begin(name, name.len() + args));
-    }
-
-    /// A whole command of a name, a key and other arguments.
-    pub fn command(&mut self, name: &[&str], args: &[&[u8]]) {
-        let out = self.begin(name, name.len() + args.len());
-        args.iter().for_each(|arg| put_arg(out, arg));
+    /// A whole command of a name and arguments.
+    pub fn command(&mut self, name: &str, args: &[&[u8]]) {
+        let out = self.begin(1 + args.len());
+        name.put(out);
+        args.iter().for_each(|arg| arg.put(out));
     }
 
     /// Whether the command that is being gathered has this name and is for this key.
@@ -124,21 +190,22 @@ impl Commands {
         self.gathered.name == name && self.gathered.key == key
     }
 
-    /// Adds arguments to the command of this name and key that is being gathered, or begins one.
+    /// The arguments of the command of this name and key that is being gathered, or that this one
+    /// begins; the caller appends `args` more.
     #[inline]
-    pub fn gather(&mut self, name: &'static str, key: &[u8], args: &[&[u8]]) {
+    pub fn gather(&mut self, name: &'static str, key: &[u8], args: usize) -> &mut Vec<u8> {
         if !self.gathers(name, key) || self.gathered.count >= GATHERED_MAX {
             self.end_gathering();
             self.gathered.name = name;
             self.gathered.key.extend_from_slice(key);
         }
-        args.iter().for_each(|arg| put_arg(&mut self.gathered.args, arg));
-        self.gathered.count += args.len();
+        self.gathered.count += args;
+        &mut self.gathered.args
     }
 
     /// Completes the command that is being gathered, which has one more argument.
-    pub fn end_with(&mut self, arg: &[u8]) {
-        put_arg(&mut self.gathered.args, arg);
+    pub fn end_with(&mut self, arg: impl Arg) {
+        arg.put(&mut self.gathered.args);
         self.gathered.count += 1;
         self.end_gathering();
     }
@@ -161,8 +228,8 @@ impl Commands {
         let Gathered { name, key, args, count } = &mut self.gathered;
         self.count += 1;
         put_len(&mut self.bytes, b'*', 2 + *count);
-        put_arg(&mut self.bytes, name.as_bytes());
-        put_arg(&mut self.bytes, key);
+        name.put(&mut self.bytes);
+        key.as_slice().put(&mut self.bytes);
         self.bytes.extend_from_slice(args);
         (*name, *count) = ("", 0);
         key.clear();

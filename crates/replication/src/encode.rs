@@ -16,7 +16,7 @@
 //! Every command has the same result on a replica with the primary's state: none fails, and none
 //! depends on the time.
 
-use crate::commands::{Batch, Commands, put_arg, put_number};
+use crate::commands::{Arg, Batch, Commands, command, gather};
 use petrel_keyspace::custom::{CommandWriter, type_of_number};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::{Effect, HashRef, Published, Removal, StrRef, Type};
@@ -53,7 +53,7 @@ struct Marked {
 
 impl CommandWriter for Commands {
     fn command(&mut self, name: &'static str, args: &[&[u8]]) {
-        Commands::command(self, &[name], args);
+        Commands::command(self, name, args);
     }
 }
 
@@ -113,8 +113,8 @@ impl Encoder {
         }
         self.settle();
         self.commands.select(0);
-        self.commands.command(&["FUNCTION", "FLUSH"], &[]);
-        sources.for_each(|source| self.commands.command(&["FUNCTION", "LOAD"], &[source]));
+        command!(self.commands, "FUNCTION", "FLUSH");
+        sources.for_each(|source| command!(self.commands, "FUNCTION", "LOAD", source));
     }
 
     /// Adds a message to subscribers: those of replicas get it from these.
@@ -126,7 +126,7 @@ impl Encoder {
         self.settle();
         self.commands.select(db);
         let name = if is_sharded { "SPUBLISH" } else { "PUBLISH" };
-        self.commands.command(&[name], &[channel, payload]);
+        command!(self.commands, name, channel, payload);
     }
 
     /// The commands of the effects since the last commit; none if there is nothing to be said.
@@ -148,16 +148,19 @@ impl Encoder {
 
     #[inline]
     fn put(&mut self, key: &[u8], value: StrRef<'_>, expiry: Option<i64>) {
-        let out = self.commands.begin(&["SET"], if expiry.is_some() { 5 } else { 3 });
-        put_arg(out, key);
+        let out = match expiry {
+            None => self.commands.begin_with(b"*3\r\n$3\r\nSET\r\n"),
+            Some(_) => self.commands.begin_with(b"*5\r\n$3\r\nSET\r\n"),
+        };
+        key.put(out);
         match value {
-            StrRef::Bytes(bytes) => put_arg(out, bytes),
-            StrRef::Blob(blob) => put_arg(out, blob),
-            StrRef::Int(n) => put_number(out, n),
+            StrRef::Bytes(bytes) => bytes.put(out),
+            StrRef::Blob(blob) => (&blob[..]).put(out),
+            StrRef::Int(n) => n.put(out),
         }
         if let Some(at) = expiry {
-            put_arg(out, b"PXAT");
-            put_number(out, at);
+            "PXAT".put(out);
+            at.put(out);
         }
     }
 
@@ -183,7 +186,6 @@ impl Encoder {
     /// Writes an effect; one that `continues` what stands before it may say nothing more. Every
     /// effect has its arm: one that replicas are not sent would part them from their primary.
     fn write(&mut self, db: u16, effect: &Effect<'_>, continues: bool) {
-        let mut digits = itoa::Buffer::new();
         let commands = &mut self.commands;
         match *effect {
             Effect::Put { key, value, expiry } => self.put(key, value, expiry),
@@ -196,33 +198,28 @@ impl Encoder {
                 let is_own = matches!(why, Removal::Expired | Removal::Evicted);
                 // Valkey's default for keys that it expires or evicts.
                 let unlinks = is_own && self.understood.dialect == Dialect::Valkey;
-                commands.command(&[if unlinks { "UNLINK" } else { "DEL" }], &[key]);
+                command!(commands, if unlinks { "UNLINK" } else { "DEL" }, key);
             }
-            Effect::Expire { key, expiry: Some(at) } => {
-                commands.command(&["PEXPIREAT"], &[key, digits.format(at).as_bytes()]);
-            }
-            Effect::Expire { key, expiry: None } => commands.command(&["PERSIST"], &[key]),
-            Effect::Add { key, delta: 1 } => commands.command(&["INCR"], &[key]),
-            Effect::Add { key, delta: -1 } => commands.command(&["DECR"], &[key]),
-            Effect::Add { key, delta } => {
-                commands.command(&["INCRBY"], &[key, digits.format(delta).as_bytes()]);
-            }
+            Effect::Expire { key, expiry: Some(at) } => command!(commands, "PEXPIREAT", key, at),
+            Effect::Expire { key, expiry: None } => command!(commands, "PERSIST", key),
+            Effect::Add { key, delta: 1 } => command!(commands, "INCR", key),
+            Effect::Add { key, delta: -1 } => command!(commands, "DECR", key),
+            Effect::Add { key, delta } => command!(commands, "INCRBY", key, delta),
             // It makes the key, should there be none.
-            Effect::Write { key, bytes: b"", .. } => commands.command(&["APPEND"], &[key, b""]),
+            Effect::Write { key, bytes: b"", .. } => command!(commands, "APPEND", key, ""),
             Effect::Write { key, offset, bytes } => {
-                let offset = digits.format(offset).as_bytes();
-                commands.command(&["SETRANGE"], &[key, offset, bytes]);
+                command!(commands, "SETRANGE", key, offset, bytes);
             }
             Effect::ListPush { key, end, element } => {
-                commands.gather(push_name(end), key, &[element])
+                gather!(commands, push_name(end), key, element);
             }
             Effect::ListPop { key, end } => {
                 // The number of elements is written when all of them are known.
-                commands.gather(pop_name(end), key, &[]);
+                gather!(commands, pop_name(end), key);
                 self.popped += 1;
             }
             Effect::ListSet { key, index, element } => {
-                commands.command(&["LSET"], &[key, digits.format(index).as_bytes(), element]);
+                command!(commands, "LSET", key, index, element);
             }
             Effect::ListInsert { key, index, element, next } => {
                 self.insert(key, index, element, next);
@@ -230,21 +227,19 @@ impl Encoder {
             Effect::ListRemove { key, index } => self.mark_element(key, index),
             Effect::ListTrim { key, from, len } => self.trim(key, from, len),
             Effect::ScorePut { key, member, score } => {
-                // The shortest text that is read as the same number.
-                let mut digits = ryu::Buffer::new();
-                commands.gather("ZADD", key, &[digits.format(score).as_bytes(), member]);
+                gather!(commands, "ZADD", key, score, member);
             }
-            Effect::ScoreRemove { key, member } => commands.gather("ZREM", key, &[member]),
-            Effect::MemberAdd { key, member } => commands.gather("SADD", key, &[member]),
-            Effect::MemberRemove { key, member } => commands.gather("SREM", key, &[member]),
+            Effect::ScoreRemove { key, member } => gather!(commands, "ZREM", key, member),
+            Effect::MemberAdd { key, member } => gather!(commands, "SADD", key, member),
+            Effect::MemberRemove { key, member } => gather!(commands, "SREM", key, member),
             Effect::FieldPut { key, field, value, expiry } => {
-                commands.gather("HSET", key, &[field, value]);
+                gather!(commands, "HSET", key, field, value);
                 if expiry.is_some() {
                     self.expire_field(key, field, expiry);
                 }
             }
             Effect::FieldExpire { key, field, expiry } => self.expire_field(key, field, expiry),
-            Effect::FieldRemove { key, field, .. } => commands.gather("HDEL", key, &[field]),
+            Effect::FieldRemove { key, field, .. } => gather!(commands, "HDEL", key, field),
             Effect::Stream { key, change } => self.stream(key, change),
             Effect::Custom { key, of, change } => {
                 // An effect of a type that is not in the table does not come from a mutator.
@@ -255,23 +250,17 @@ impl Encoder {
             }
             Effect::Functions { sources } => self.functions(sources.iter().copied()),
             Effect::Clear => self.clear_database(db),
-            Effect::Swap { with } => {
-                let mut more = itoa::Buffer::new();
-                let databases = [digits.format(db).as_bytes(), more.format(with).as_bytes()];
-                commands.command(&["SWAPDB"], &databases);
-            }
+            Effect::Swap { with } => command!(commands, "SWAPDB", db, with),
         }
     }
 
     /// The other key is removed by an effect of its own unless `RENAME` says it all.
     fn copy(&mut self, (db, key): (u16, &[u8]), (from_db, from): (u16, &[u8]), moved: bool) {
         if moved && from_db == db {
-            return self.commands.command(&["RENAME"], &[from, key]);
+            return command!(self.commands, "RENAME", from, key);
         }
-        let mut digits = itoa::Buffer::new();
-        let to_db = digits.format(db).as_bytes();
         self.commands.select(from_db);
-        self.commands.command(&["COPY"], &[from, key, b"DB", to_db, b"REPLACE"]);
+        command!(self.commands, "COPY", from, key, "DB", db, "REPLACE");
     }
 
     /// A replica that knows nothing of it keeps the field until the primary removes it.
@@ -280,12 +269,8 @@ impl Encoder {
             return;
         }
         match expiry {
-            Some(at) => {
-                let mut digits = itoa::Buffer::new();
-                let at = digits.format(at).as_bytes();
-                self.commands.command(&["HPEXPIREAT"], &[key, at, b"FIELDS", b"1", field]);
-            }
-            None => self.commands.command(&["HPERSIST"], &[key, b"FIELDS", b"1", field]),
+            Some(at) => command!(self.commands, "HPEXPIREAT", key, at, "FIELDS", "1", field),
+            None => command!(self.commands, "HPERSIST", key, "FIELDS", "1", field),
         }
     }
 
@@ -299,10 +284,8 @@ impl Encoder {
         // the keyspace, so that its payload can be made.
         match value::dump_within(view, 0, dialect, version_max) {
             Ok(payload) => {
-                let mut digits = itoa::Buffer::new();
-                let at = digits.format(expiry.unwrap_or(0)).as_bytes();
-                let args = [key, at, &payload, b"REPLACE", b"ABSTTL"];
-                self.commands.command(&["RESTORE"], &args);
+                let (at, payload) = (expiry.unwrap_or(0), &payload[..]);
+                command!(self.commands, "RESTORE", key, at, payload, "REPLACE", "ABSTTL");
             }
             Err(error) => debug_assert!(false, "{error}"),
         }
@@ -310,12 +293,12 @@ impl Encoder {
 
     /// Redis and Valkey cannot read each other's payloads of a hash with expiring fields.
     fn store_fields(&mut self, key: &[u8], hash: HashRef<'_>, expiry: Option<i64>) {
-        self.commands.command(&["DEL"], &[key]);
+        command!(self.commands, "DEL", key);
         let commands = &mut self.commands;
         let _ = hash.try_each(&mut |field| {
             let (mut name, mut value) = (itoa::Buffer::new(), itoa::Buffer::new());
-            let pair = [field.name.bytes(&mut name), field.value.bytes(&mut value)];
-            commands.gather("HSET", key, &pair);
+            let (name, value) = (field.name.bytes(&mut name), field.value.bytes(&mut value));
+            gather!(commands, "HSET", key, name, value);
             ControlFlow::Continue(())
         });
         let _ = hash.try_each(&mut |field| {
@@ -325,32 +308,25 @@ impl Encoder {
             ControlFlow::Continue(())
         });
         if let Some(at) = expiry {
-            let mut digits = itoa::Buffer::new();
-            self.commands.command(&["PEXPIREAT"], &[key, digits.format(at).as_bytes()]);
+            command!(self.commands, "PEXPIREAT", key, at);
         }
     }
 
     fn insert(&mut self, key: &[u8], index: usize, element: &[u8], next: Option<&[u8]>) {
         let Some(next) = next.filter(|_| index > 0) else {
             let end = if next.is_none() { End::Back } else { End::Front };
-            return self.commands.gather(push_name(end), key, &[element]);
+            return gather!(self.commands, push_name(end), key, element);
         };
-        let (mut digits, mut more) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let at = digits.format(index).as_bytes();
-        self.commands.command(&["LSET"], &[key, at, &self.mark]);
-        self.commands.command(&["LINSERT"], &[key, b"BEFORE", &self.mark, element]);
-        let behind = more.format(index + 1).as_bytes();
-        self.commands.command(&["LSET"], &[key, behind, next]);
+        command!(self.commands, "LSET", key, index, &self.mark[..]);
+        command!(self.commands, "LINSERT", key, "BEFORE", &self.mark[..], element);
+        command!(self.commands, "LSET", key, index + 1, next);
     }
 
     /// With nothing left the key is removed, which is an effect of its own.
     fn trim(&mut self, key: &[u8], from: usize, len: usize) {
-        if len == 0 {
-            return;
+        if len > 0 {
+            command!(self.commands, "LTRIM", key, from, from + len - 1);
         }
-        let (mut digits, mut more) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (from, last) = (digits.format(from), more.format(from + len - 1));
-        self.commands.command(&["LTRIM"], &[key, from.as_bytes(), last.as_bytes()]);
     }
 
     /// Whether the removal of a list element joins the marked ones. All marked elements are still
@@ -370,8 +346,7 @@ impl Encoder {
             self.marked_key.extend_from_slice(key);
         }
         self.marked = Marked { count: count + 1, last: index, ascends };
-        let mut digits = itoa::Buffer::new();
-        self.commands.command(&["LSET"], &[key, digits.format(place).as_bytes(), &self.mark]);
+        command!(self.commands, "LSET", key, place, &self.mark[..]);
     }
 
     /// Whether the last removal emptied the key, so that a replica has removed it. A hash may hold
@@ -414,12 +389,12 @@ impl Encoder {
         if count > 1 && count == self.understood.databases {
             // It names none, but tools and tests that read a stream expect the client's before it.
             self.commands.select(first);
-            return self.commands.command(&["FLUSHALL"], &[]);
+            return command!(self.commands, "FLUSHALL");
         }
         let databases = u32::from(self.understood.databases).max(1);
         for db in u32::from(first)..u32::from(first) + u32::from(count) {
             self.commands.select((db % databases) as u16);
-            self.commands.command(&["FLUSHDB"], &[]);
+            command!(self.commands, "FLUSHDB");
         }
     }
 
@@ -427,15 +402,13 @@ impl Encoder {
         if self.popped > 0 {
             let count = std::mem::take(&mut self.popped);
             if count > 1 {
-                self.commands.end_with(itoa::Buffer::new().format(count).as_bytes());
+                self.commands.end_with(count);
             }
             self.commands.end_gathering();
         }
         let Marked { count, .. } = std::mem::take(&mut self.marked);
         if count > 0 {
-            let mut digits = itoa::Buffer::new();
-            let count = digits.format(count).as_bytes();
-            self.commands.command(&["LREM"], &[&self.marked_key, count, &self.mark]);
+            command!(self.commands, "LREM", &self.marked_key[..], count, &self.mark[..]);
         }
     }
 }

@@ -46,6 +46,15 @@ fn one_change_is_one_command_and_several_are_a_transaction() {
 }
 
 #[test]
+fn arguments_of_every_length_stand_behind_it() {
+    for len in [0, 1, 9, 10, 11, 99, 100, 101, 1000] {
+        let value = vec![b'v'; len];
+        let put = Effect::Put { key: b"k", value: StrRef::Bytes(&value), expiry: None };
+        assert_eq!(of(&[put]), [format!("SET k {}", "v".repeat(len))]);
+    }
+}
+
+#[test]
 fn elements_are_gathered() {
     let add = |member| Effect::MemberAdd { key: b"s", member };
     let remove = |member| Effect::MemberRemove { key: b"s", member };

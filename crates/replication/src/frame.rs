@@ -17,9 +17,9 @@
 //! `REPLCONF capa petrel-effects-2`, where 2 is the [`VERSION`] of all of this; a primary that is
 //! going to send them says so after its reply to `PSYNC`.
 
-use petrel_keyspace::Effect;
 use petrel_keyspace::hash_slot::slot_of;
-use petrel_persistence::effects::GroupWriter;
+use petrel_keyspace::{Effect, Encoded};
+use petrel_persistence::effects::{GroupWriter, visit_keys};
 use petrel_persistence::log::number::Bytes;
 use std::fmt;
 
@@ -126,16 +126,21 @@ pub struct FrameWriter {
 }
 
 impl FrameWriter {
-    /// Adds an effect on a database.
+    /// Adds an effect on a database, which another sink may have encoded; returns its bytes.
     #[inline]
-    pub fn add(&mut self, db: u16, effect: &Effect<'_>) {
+    pub fn add<'s>(
+        &'s mut self,
+        db: u16,
+        effect: &Effect<'_>,
+        encoded: Option<Encoded<'s>>,
+    ) -> Encoded<'s> {
         let lane = lane_of_effect(effect);
         if self.group.is_empty() {
             self.lane = lane;
         } else if lane != self.lane {
             self.lane = if lane == WHOLE { WHOLE } else { self.lane.max(SEVERAL) };
         }
-        self.group.add(db, effect);
+        self.group.add_encoded(db, effect, encoded)
     }
 
     /// Ends the commit and begins the next; [`crate::Backlog::append_frame`] takes its lane and
@@ -146,6 +151,7 @@ impl FrameWriter {
             return false;
         }
         let bytes = self.group.bytes_mut();
+        debug_assert!(is_of_lane(self.lane, bytes), "a replica reads it: {}", self.lane);
         append(self.lane, bytes);
         if bytes.capacity() > FRAME_KEPT_MAX {
             *bytes = Vec::new();
@@ -153,6 +159,16 @@ impl FrameWriter {
         self.group.clear();
         true
     }
+}
+
+/// Whether a replica may apply the effects with nothing but the keys of this lane held.
+fn is_of_lane(lane: u8, effects: &[u8]) -> bool {
+    let (mut all_of_lane, mut has_whole) = (true, false);
+    let read = visit_keys(effects, |_, key| match key {
+        Some(key) => all_of_lane &= lane >= SEVERAL || lane_of(key) == lane,
+        None => has_whole = true,
+    });
+    read.is_ok() && all_of_lane && has_whole == (lane == WHOLE)
 }
 
 /// The lane of a key: of its hash slot, as in a cluster.
@@ -163,6 +179,9 @@ fn lane_of(key: &[u8]) -> u8 {
 
 #[inline]
 fn lane_of_effect(effect: &Effect<'_>) -> u8 {
+    if let Effect::Put { key, .. } = effect {
+        return lane_of(key);
+    }
     let Some(lane) = effect.key().map(lane_of) else { return WHOLE };
     match effect.source() {
         Some((_, other)) if lane_of(other) != lane => SEVERAL,
@@ -173,6 +192,7 @@ fn lane_of_effect(effect: &Effect<'_>) -> u8 {
 /// Writes the head of a frame with `len` bytes of effects.
 #[inline]
 pub(crate) fn put_head(room: &mut [u8; HEAD_LEN_MAX], lane: u8, len: usize) -> &[u8] {
+    debug_assert!(lane <= TURN, "{lane}");
     (room[0], room[1]) = (MARK, lane);
     let (mut left, mut at) = (len as u64, 2);
     while left >= 0x80 {
@@ -200,6 +220,26 @@ mod tests {
             let frame = Frame::read(&bytes, 20_000).unwrap().unwrap();
             assert_eq!((frame.lane, frame.len), (7, bytes.len() - 4));
             assert_eq!(frame.group, &bytes[bytes.len() - 4 - len..bytes.len() - 4]);
+        }
+    }
+
+    /// Frames of every effect, which a fuzzer can begin with.
+    #[test]
+    fn samples_of_every_effect_are_frames() {
+        let path = std::env::var_os("PETREL_WRITE_CORPUS");
+        let path = path.map(|path| std::path::Path::new(&path).join("effects_stream"));
+        for (at, group) in petrel_persistence::effects::samples().iter().enumerate() {
+            let lane = if at % 2 == 0 { WHOLE } else { 3 };
+            let mut bytes = put_head(&mut [0; HEAD_LEN_MAX], lane, group.len()).to_vec();
+            bytes.extend(group);
+            let frame = Frame { lane, group, len: bytes.len() };
+            assert_eq!(Frame::read(&bytes, 1 << 16), Ok(Some(frame)));
+            if let Some(path) = &path {
+                std::fs::create_dir_all(path).unwrap();
+                // The fuzzer's first byte is the length of the pieces that it cuts.
+                let input = [&[7], &bytes[..]].concat();
+                std::fs::write(path.join(format!("sample-{at}")), input).unwrap();
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! one (`XTRIM ... ACKED`: written as `XDEL`), and the ID that a producer gave an entry (`XADD ...
 //! IDMP`: a promoted replica adds an entry that is sent again).
 
-use crate::commands::put_arg;
+use crate::commands::{Arg, command, gather};
 use crate::encode::Encoder;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
 
@@ -18,107 +18,88 @@ const GIVEN_BACK_VERSION: u16 = 14;
 /// A group that is there for a moment only, to make a stream.
 const NO_GROUP: &[u8] = b"petrel-replication-makes-a-stream";
 
-fn id_text(id: StreamId) -> String {
-    format!("{}-{}", id.ms, id.seq)
-}
-
 impl Encoder {
     pub(crate) fn stream(&mut self, key: &[u8], change: StreamChange<'_>) {
-        let (mut digits, mut more) = (itoa::Buffer::new(), itoa::Buffer::new());
         let version_max = self.understood.version_max;
         let has_counts = version_max >= COUNTS_VERSION;
         let commands = &mut self.commands;
         match change {
             StreamChange::Add { id, fields } => {
-                let out = commands.begin(&["XADD"], 3 + fields.len());
-                put_arg(out, key);
-                put_arg(out, id_text(id).as_bytes());
-                fields.iter().for_each(|text| put_arg(out, text));
+                let out = commands.begin(3 + fields.len());
+                "XADD".put(out);
+                key.put(out);
+                id.put(out);
+                fields.iter().for_each(|text| text.put(out));
             }
             StreamChange::Delete { id } | StreamChange::TrimOne { id } => {
-                commands.gather("XDEL", key, &[id_text(id).as_bytes()]);
+                gather!(commands, "XDEL", key, id);
             }
             StreamChange::TrimUpTo { id } => match next_id(id) {
-                Some(next) => {
-                    let next = id_text(next);
-                    commands.command(&["XTRIM"], &[key, b"MINID", b"=", next.as_bytes()]);
-                }
-                None => commands.command(&["XTRIM"], &[key, b"MAXLEN", b"=", b"0"]),
+                Some(next) => command!(commands, "XTRIM", key, "MINID", "=", next),
+                None => command!(commands, "XTRIM", key, "MAXLEN", "=", "0"),
             },
             StreamChange::Set { last_id, added, max_deleted } => {
-                if last_id == StreamId::MIN && added == 0 {
-                    // There may be no stream yet.
-                    let create = [key, NO_GROUP, b"0", b"MKSTREAM"];
-                    commands.command(&["XGROUP", "CREATE"], &create);
-                    commands.command(&["XGROUP", "DESTROY"], &[key, NO_GROUP]);
-                }
-                let (last_id, max_deleted) = (id_text(last_id), id_text(max_deleted));
-                let added = digits.format(added).as_bytes();
-                let (added, deleted) =
-                    ([b"ENTRIESADDED", added], [b"MAXDELETEDID", max_deleted.as_bytes()]);
-                let args = [key, last_id.as_bytes(), added[0], added[1], deleted[0], deleted[1]];
-                commands.command(&["XSETID"], if has_counts { &args } else { &args[..2] });
+                self.set_stream(key, (last_id, added, max_deleted));
             }
-            StreamChange::Group { group, last_delivered, read, is_new } => {
+            StreamChange::Group { group, last_delivered: id, read, is_new } => {
                 let verb = if is_new { "CREATE" } else { "SETID" };
-                let id = id_text(last_delivered);
-                let read = read.filter(|_| has_counts).map(|read| digits.format(read).as_bytes());
-                let mut args = vec![key, group, id.as_bytes()];
-                args.extend(read.into_iter().flat_map(|read| [&b"ENTRIESREAD"[..], read]));
-                commands.command(&["XGROUP", verb], &args);
+                match read.filter(|_| has_counts) {
+                    None => command!(commands, "XGROUP", verb, key, group, id),
+                    Some(read) => {
+                        command!(commands, "XGROUP", verb, key, group, id, "ENTRIESREAD", read);
+                    }
+                }
             }
             StreamChange::GroupRemove { group } => {
-                commands.command(&["XGROUP", "DESTROY"], &[key, group]);
+                command!(commands, "XGROUP", "DESTROY", key, group);
             }
-            // That one which is there was seen, or got entries, its claims say.
+            // Its claims say that a present consumer was seen, or got entries.
             StreamChange::Consumer { active_ms: Some(_), .. } => {}
             StreamChange::Consumer { group, consumer, .. } => {
-                commands.command(&["XGROUP", "CREATECONSUMER"], &[key, group, consumer]);
+                command!(commands, "XGROUP", "CREATECONSUMER", key, group, consumer);
             }
             StreamChange::ConsumerRemove { group, consumer } => {
-                commands.command(&["XGROUP", "DELCONSUMER"], &[key, group, consumer]);
+                command!(commands, "XGROUP", "DELCONSUMER", key, group, consumer);
             }
             StreamChange::Pending { group, id, consumer: Some(consumer), delivered_ms, count } => {
-                let id = id_text(id);
-                let (time, count) = (digits.format(delivered_ms), more.format(count));
-                let args = [
-                    key,
-                    group,
-                    consumer,
-                    b"0",
-                    id.as_bytes(),
-                    b"TIME",
-                    time.as_bytes(),
-                    b"RETRYCOUNT",
-                    count.as_bytes(),
-                    b"FORCE",
-                    b"JUSTID",
-                ];
-                commands.command(&["XCLAIM"], &args);
+                command! {
+                    commands, "XCLAIM", key, group, consumer, "0", id, "TIME", delivered_ms,
+                    "RETRYCOUNT", count, "FORCE", "JUSTID"
+                }
             }
             StreamChange::Pending { consumer: None, .. } if version_max < GIVEN_BACK_VERSION => {}
             StreamChange::Pending { group, id, consumer: None, count, .. } => {
-                let (id, count) = (id_text(id), digits.format(count));
-                let ids = [&b"IDS"[..], b"1", id.as_bytes()];
-                let retries = [&b"RETRYCOUNT"[..], count.as_bytes(), b"FORCE"];
-                let args = [
-                    key, group, b"SILENT", ids[0], ids[1], ids[2], retries[0], retries[1],
-                    retries[2],
-                ];
-                commands.command(&["XNACK"], &args);
+                command! {
+                    commands, "XNACK", key, group, "SILENT", "IDS", "1", id, "RETRYCOUNT", count,
+                    "FORCE"
+                }
             }
             StreamChange::PendingRemove { group, id } => {
-                commands.command(&["XACK"], &[key, group, id_text(id).as_bytes()]);
+                command!(commands, "XACK", key, group, id);
             }
             StreamChange::Produced { .. } => {}
             StreamChange::Producers { .. } if version_max < PRODUCERS_VERSION => {}
             StreamChange::Producers { duration_s, ids_max } => {
-                let (duration, ids) = (digits.format(duration_s), more.format(ids_max));
-                let args =
-                    [key, b"IDMP-DURATION", duration.as_bytes(), b"IDMP-MAXSIZE", ids.as_bytes()];
-                commands.command(&["XCFGSET"], &args);
+                command! {
+                    commands, "XCFGSET", key, "IDMP-DURATION", duration_s, "IDMP-MAXSIZE", ids_max
+                }
             }
         }
+    }
+
+    /// Sets the last ID, the number of entries ever added and the greatest deleted ID.
+    fn set_stream(&mut self, key: &[u8], (last, added, deleted): (StreamId, u64, StreamId)) {
+        let commands = &mut self.commands;
+        if last == StreamId::MIN && added == 0 {
+            // There may be no stream yet.
+            command!(commands, "XGROUP", "CREATE", key, NO_GROUP, "0", "MKSTREAM");
+            command!(commands, "XGROUP", "DESTROY", key, NO_GROUP);
+        }
+        if self.understood.version_max < COUNTS_VERSION {
+            return command!(commands, "XSETID", key, last);
+        }
+        let (of_added, of_deleted) = ("ENTRIESADDED", "MAXDELETEDID");
+        command!(commands, "XSETID", key, last, of_added, added, of_deleted, deleted);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Forwarded commands.
 
-use super::numbers::{put_option, take_count, take_if, take_option, take_slot};
+use super::codecs::{put_option, take_count, take_if, take_option, take_slot};
 use petrel_keyspace::Call;
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};

@@ -1,26 +1,14 @@
 //! Frames: the messages on a link.
 
-use super::{LANES, VERSION};
-use crate::slot_map::Node;
+use super::LANES;
+use super::codecs::Greeting;
 use crate::view::Identity;
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put};
+use petrel_persistence::record::{Flag, Number, Rest, Source, Whole};
 
 /// Bytes before a frame's body.
 pub const HEADER_LEN: usize = 8;
-
-mod kind {
-    pub const HELLO: u8 = 1;
-    pub const RESUME: u8 = 2;
-    pub const BATCHES: u8 = 3;
-    pub const FETCH: u8 = 4;
-    pub const POSITIONS: u8 = 5;
-    pub const COPY: u8 = 6;
-    pub const COPY_END: u8 = 7;
-    pub const CUT_OFF: u8 = 8;
-    pub const FETCH_SLOTS: u8 = 9;
-    pub const SLOTS_FOLLOW: u8 = 10;
-}
 
 /// Flag of a frame of batches: acknowledge immediately, because the sender waits until the receiver
 /// has applied its records.
@@ -139,48 +127,53 @@ pub fn take_batch<'a>(batches: &mut &'a [u8]) -> Result<(u8, Batch<'a>), Malform
     Ok((head & 0x0f, Batch { from, count, applied, unstable, records }))
 }
 
-/// Body of a frame.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Frame<'a> {
-    /// Opens the link.
-    Hello(Hello),
-    /// Requests a lane from the position after this one; everything before has arrived.
-    Resume {
-        /// The position in the receiver's lane.
-        received: u64,
-    },
-    /// Batches of lanes, as [`take_batch`] reads them. The byte for the lane is
-    /// [`ACKNOWLEDGE_AT_ONCE`] or 0.
-    Batches(&'a [u8]),
-    /// Requests a copy of the receiver's data, because the sender has none.
-    Fetch,
-    /// Positions of the copy that follows, as [`super::positions::Positions`] reads it.
-    Positions(&'a [u8]),
-    /// Part of a copy.
-    Copy {
-        /// The bytes.
-        part: &'a [u8],
-        /// Whether it is the last one.
-        is_last: bool,
-    },
-    /// Requests the data of slots from their primary, because the sender is to own them.
-    FetchSlots {
-        /// Number of the request.
-        number: u64,
-        /// The slots, as `wire::positions::read_slots` reads them.
-        slots: &'a [u8],
-    },
-    /// Announces the requested data of slots.
-    SlotsFollow {
-        /// Number of the request.
-        number: u64,
-        /// The last forwarded commands of the slots, as `wire::positions::read_executed` reads
-        /// them.
-        executed: &'a [u8],
-    },
-    /// Notifies the receiver that it lagged too far behind: it is sent nothing more, and has to
-    /// rejoin.
-    CutOff,
+/// Flag in the kind of a frame with a part of a copy: it is the last one.
+const LAST: u8 = 1;
+
+petrel_persistence::records! {
+    /// Body of a frame.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub enum Frame<'a> {
+        /// Opens the link.
+        1 Hello(hello: Hello as Greeting);
+        /// Requests a lane from the position after this one; everything before has arrived.
+        2 Resume {
+            /// The position in the receiver's lane.
+            received: u64 as Number
+        };
+        /// Batches of lanes, as [`take_batch`] reads them. The byte for the lane is
+        /// [`ACKNOWLEDGE_AT_ONCE`] or 0.
+        3 Batches(batches: &'a [u8] as Whole);
+        /// Requests a copy of the receiver's data, because the sender has none.
+        4 Fetch;
+        /// Positions of the copy that follows, as [`super::positions::Positions`] reads it.
+        5 Positions(positions: &'a [u8] as Whole);
+        /// Part of a copy.
+        6 Copy {
+            /// The bytes.
+            part: &'a [u8] as Rest,
+            /// Whether it is the last one.
+            is_last: bool as Flag<LAST>
+        };
+        /// Notifies the receiver that it lagged too far behind: it is sent nothing more, and has to
+        /// rejoin.
+        8 CutOff;
+        /// Requests the data of slots from their primary, because the sender is to own them.
+        9 FetchSlots {
+            /// Number of the request.
+            number: u64 as Number,
+            /// The slots, as `wire::positions::read_slots` reads them.
+            slots: &'a [u8] as Rest
+        };
+        /// Announces the requested data of slots.
+        10 SlotsFollow {
+            /// Number of the request.
+            number: u64 as Number,
+            /// The last forwarded commands of the slots, as `wire::positions::read_executed` reads
+            /// them.
+            executed: &'a [u8] as Rest
+        };
+    }
 }
 
 /// Reserves space for a frame's header and returns its offset; the body follows.
@@ -192,7 +185,7 @@ pub(crate) fn begin_frame(out: &mut Vec<u8>) -> usize {
 
 /// Completes a frame to which batches were appended.
 pub(crate) fn end_batches(out: &mut [u8], start: usize, urgency: u8, epoch: u64) {
-    end_frame(out, start, (kind::BATCHES, urgency), epoch);
+    end_frame(out, start, (numbers::Batches, urgency), epoch);
 }
 
 fn end_frame(out: &mut [u8], start: usize, (kind, lane): (u8, u8), epoch: u64) {
@@ -206,42 +199,7 @@ fn end_frame(out: &mut [u8], start: usize, (kind, lane): (u8, u8), epoch: u64) {
 /// Appends a frame. `lane` is 0 for frames without one; `epoch` is that of the sender's view.
 pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
     let start = begin_frame(out);
-    let kind = match *frame {
-        Frame::Hello(Hello { identity }) => {
-            put(out, VERSION);
-            put(out, identity.node.0.into());
-            put(out, identity.incarnation.into());
-            kind::HELLO
-        }
-        Frame::Resume { received } => {
-            put(out, received);
-            kind::RESUME
-        }
-        Frame::Batches(batches) => {
-            out.extend_from_slice(batches);
-            kind::BATCHES
-        }
-        Frame::Fetch => kind::FETCH,
-        Frame::CutOff => kind::CUT_OFF,
-        Frame::FetchSlots { number, slots } => {
-            put(out, number);
-            out.extend_from_slice(slots);
-            kind::FETCH_SLOTS
-        }
-        Frame::SlotsFollow { number, executed } => {
-            put(out, number);
-            out.extend_from_slice(executed);
-            kind::SLOTS_FOLLOW
-        }
-        Frame::Positions(positions) => {
-            out.extend_from_slice(positions);
-            kind::POSITIONS
-        }
-        Frame::Copy { part, is_last } => {
-            out.extend_from_slice(part);
-            if is_last { kind::COPY_END } else { kind::COPY }
-        }
-    };
+    let kind = frame.number() | frame.put(out);
     end_frame(out, start, (kind, lane), epoch);
 }
 
@@ -301,34 +259,9 @@ impl FrameReader {
 }
 
 fn take_body(kind: u8, body: &[u8]) -> Result<Frame<'_>, Malformed> {
-    let mut bytes = Bytes(body);
-    let frame = match kind {
-        kind::HELLO => {
-            if bytes.number()? != VERSION {
-                return Err(Malformed);
-            }
-            let node = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-            let incarnation = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
-            Frame::Hello(Hello { identity: Identity { node: Node(node), incarnation } })
-        }
-        kind::RESUME => Frame::Resume { received: bytes.number()? },
-        kind::BATCHES => Frame::Batches(std::mem::take(&mut bytes.0)),
-        kind::FETCH => Frame::Fetch,
-        kind::CUT_OFF => Frame::CutOff,
-        kind::FETCH_SLOTS => {
-            let number = bytes.number()?;
-            Frame::FetchSlots { number, slots: std::mem::take(&mut bytes.0) }
-        }
-        kind::SLOTS_FOLLOW => {
-            let number = bytes.number()?;
-            Frame::SlotsFollow { number, executed: std::mem::take(&mut bytes.0) }
-        }
-        kind::POSITIONS => Frame::Positions(std::mem::take(&mut bytes.0)),
-        kind::COPY | kind::COPY_END => {
-            let part = std::mem::take(&mut bytes.0);
-            Frame::Copy { part, is_last: kind == kind::COPY_END }
-        }
-        _ => return Err(Malformed),
-    };
-    if bytes.0.is_empty() { Ok(frame) } else { Err(Malformed) }
+    let is_last = kind == numbers::Copy | LAST;
+    let (number, flags) = if is_last { (numbers::Copy, LAST) } else { (kind, 0) };
+    let mut source = Source::new(body, flags);
+    let frame = Frame::take(number, &mut source)?;
+    source.end().map(|()| frame)
 }

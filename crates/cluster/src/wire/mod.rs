@@ -20,9 +20,9 @@
 //! distance from `from` back to the sender's stable position. In a frame of batches the byte for
 //! the lane is [`ACKNOWLEDGE_AT_ONCE`] or 0.
 
+mod codecs;
 mod exec;
 mod frame;
-mod numbers;
 pub(crate) mod positions;
 mod record;
 #[cfg(test)]

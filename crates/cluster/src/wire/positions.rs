@@ -9,9 +9,9 @@
 //!
 //! Numbers have variable length.
 
+use super::codecs::{put_identity, take_identity, take_list, take_slot};
 use super::{LANES, Record};
 use crate::slot::{SLOTS, Slot, SlotSet};
-use crate::slot_map::Node;
 use crate::view::{Identity, NODES_MAX};
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
@@ -165,37 +165,10 @@ pub(crate) fn read_slots(bytes: &[u8]) -> Result<SlotSet, Malformed> {
     is_whole.then(|| ranges.into_iter().flatten().collect()).ok_or(Malformed)
 }
 
-fn take_slot(bytes: &mut Bytes<'_>) -> Result<Slot, Malformed> {
-    Slot::try_from(bytes.number()?).ok().filter(|slot| *slot < SLOTS).ok_or(Malformed)
-}
-
-fn put_identity(out: &mut Vec<u8>, identity: Identity) {
-    put(out, identity.node.0.into());
-    put(out, identity.incarnation.into());
-}
-
-fn take_identity(bytes: &mut Bytes<'_>) -> Result<Identity, Malformed> {
-    let node = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-    let incarnation = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
-    Ok(Identity { node: Node(node), incarnation })
-}
-
-fn take_list<T>(
-    bytes: &mut Bytes<'_>,
-    most: u64,
-    mut take: impl FnMut(&mut Bytes<'_>) -> Result<T, Malformed>,
-) -> Result<Vec<T>, Malformed> {
-    let count = bytes.number()?;
-    // Each element takes at least one byte.
-    if count > most || count > bytes.0.len() as u64 {
-        return Err(Malformed);
-    }
-    (0..count).map(|_| take(bytes)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slot_map::Node;
     use crate::wire::put_record;
 
     #[test]

@@ -7,6 +7,7 @@ use crate::slot_map::Node;
 use crate::view::Identity;
 use petrel_keyspace::Call;
 use petrel_persistence::log::Malformed;
+use petrel_persistence::record::{page_with, table};
 use proptest::prelude::*;
 
 fn identity() -> impl Strategy<Value = Identity> {
@@ -232,4 +233,206 @@ fn what_cannot_be_is_refused() {
     let mut reader = FrameReader::new(64);
     reader.push(&[65, 0, 0, 0]);
     assert_eq!(reader.next(), Err(Malformed));
+}
+
+/// Bytes of records and frames of every kind, as this version of the protocol has them.
+const GOLDEN: &str = include_str!("golden.txt");
+
+fn golden_records<'a>(
+    parts: Parts<'a>,
+    tags: Tags<'a>,
+    pieces: Pieces<'a>,
+    effects: &'a [u8],
+) -> Vec<Record<'a>> {
+    let of = Identity { node: Node(300), incarnation: 1 << 20 };
+    let tag = Tag { origin: of, slot: 16_383, oseq: 200 };
+    let (slot, oseq, group, key) = (300, 128, &b"group"[..], &b"key"[..]);
+    let (none, served) = (Parts::default(), Tags::default());
+    let exec = |slots: &[u16], more: bool, count: usize| {
+        Record::Exec(Exec {
+            oseq: 9,
+            first: 7,
+            tenure: 300,
+            call: Call {
+                slots: slots.to_vec(),
+                db: 3,
+                resp3: more,
+                is_transaction: count != 1,
+                wait_ms: more.then_some(1000),
+                client: more.then_some(5),
+                by_key: more,
+                wants_copies: more,
+                commands: vec![vec![b"SET", key, b""]; count],
+            },
+        })
+    };
+    vec![
+        Record::Effects { tag: None, parts: none, served, group },
+        Record::Effects { tag: Some(tag), parts, served: tags, group },
+        Record::Part { parts },
+        exec(&[1], false, 1),
+        exec(&[1, 16_383], true, 2),
+        Record::Answer { slot, oseq, waits: none, reply: Some(b"+OK\r\n") },
+        Record::Answer { slot, oseq, waits: parts, reply: Some(b"+other\r\n") },
+        Record::Answer { slot, oseq, waits: none, reply: None },
+        Record::End { epoch: 300 },
+        Record::Tail { of, seq: 5, record: effects },
+        Record::TailEnd { of, epoch: 5, upto: 300, is_reconciled: false },
+        Record::TailEnd { of, epoch: 5, upto: 300, is_reconciled: true },
+        Record::Reconciled { of },
+        Record::Parked { slot, oseq, left_ms: None },
+        Record::Parked { slot, oseq, left_ms: Some(300) },
+        Record::Woken { slot, oseq, waits: parts, reply: Some(b"$-1\r\n") },
+        Record::Woken { slot, oseq, waits: none, reply: None },
+        Record::Cancel { slot, oseq, end: WaitEnd::Timeout },
+        Record::Cancel { slot, oseq, end: WaitEnd::Gone },
+        Record::Unwatch { client: 300 },
+        Record::SlotsBegin { number: 1 },
+        Record::SlotsKnown { number: 2 },
+        Record::Copy { group },
+        Record::Invalidate { db: 300, key },
+        Record::NoCopy { db: 0, key },
+        Record::Elided { pieces, rest: group },
+        Record::DurableAsked { number: 3 },
+        Record::Durable { number: 300 },
+        Record::Message { is_sharded: false, channel: key, payload: b"text" },
+        Record::Message { is_sharded: true, channel: b"", payload: b"" },
+    ]
+}
+
+fn golden_frames() -> Vec<Frame<'static>> {
+    vec![
+        Frame::Hello(Hello { identity: Identity { node: Node(300), incarnation: 5 } }),
+        Frame::Resume { received: 300 },
+        Frame::Batches(b"batches"),
+        Frame::Fetch,
+        Frame::Positions(b"positions"),
+        Frame::Copy { part: b"part", is_last: false },
+        Frame::Copy { part: b"part", is_last: true },
+        Frame::CutOff,
+        Frame::FetchSlots { number: 300, slots: b"slots" },
+        Frame::SlotsFollow { number: 1, executed: b"executed" },
+    ]
+}
+
+#[test]
+fn the_bytes_of_this_version_stay_as_they_are() {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let (mut at, mut names, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let parts = Parts::of(&mut at, [(1, 5), (15, 1 << 30)].into_iter());
+    let origin = Identity { node: Node(1), incarnation: 2 };
+    let tags = Tags::of(&mut names, [Tag { origin, slot: 3, oseq: 4 }].into_iter());
+    let pieces = Pieces::of(&mut places, [(0, 1), (300, 2)].into_iter());
+    let mut effects = Vec::new();
+    put_record(
+        &mut effects,
+        &Record::Effects {
+            tag: None,
+            parts: Parts::default(),
+            served: Tags::default(),
+            group: b"tail",
+        },
+    );
+    let mut lines = String::new();
+    for record in golden_records(parts, tags, pieces, &effects) {
+        let mut bytes = Vec::new();
+        put_record(&mut bytes, &record);
+        assert_eq!(Record::read(&bytes).as_ref(), Ok(&record));
+        lines += &format!("{} {record:?}\n", hex(&bytes));
+    }
+    for (lane, frame) in golden_frames().into_iter().enumerate() {
+        let mut bytes = Vec::new();
+        put_frame(&mut bytes, lane as u8, 0x1_0007, &frame);
+        let mut reader = FrameReader::new(1 << 10);
+        reader.push(&bytes);
+        assert_eq!(reader.next(), Ok(Some((bytes.len(), lane as u8, 7, frame))));
+        lines += &format!("{} {frame:?}\n", hex(&bytes));
+    }
+    if std::env::var_os("PETREL_REGENERATE").is_some() {
+        std::fs::write("src/wire/golden.txt", &lines).unwrap();
+    }
+    for (now, then) in lines.lines().zip(GOLDEN.lines()) {
+        assert_eq!(now, then);
+    }
+    assert_eq!(lines.lines().count(), GOLDEN.lines().count());
+}
+
+/// A sample of each record, and of each frame, as one frame of a link.
+fn samples() -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for (row, round) in Record::ROWS.iter().flat_map(|row| (0..9).map(move |round| (row, round))) {
+        let (mut body, mut bytes) = (Vec::new(), Vec::new());
+        if row.number == 6 {
+            // The tail of a lane holds a record.
+            let of = Identity { node: Node(1), incarnation: 2 };
+            let end: &[u8] = &[5, round as u8];
+            put_record(&mut bytes, &Record::Tail { of, seq: round as u64, record: end });
+        } else {
+            let head = (row.sample)(&mut body, round);
+            match row.number {
+                rare @ 16.. => bytes.extend([head & !rare, rare - 16]),
+                _ => bytes.push(head),
+            }
+            bytes.extend(&body);
+        }
+        let read = Record::read(&bytes);
+        let mut again = Vec::new();
+        put_record(&mut again, read.as_ref().unwrap_or_else(|_| panic!("{} {round}", row.name)));
+        assert_eq!(again, bytes, "{} {round}", row.name);
+        for len in 0..bytes.len() {
+            // A cut one may be another record, but is none that takes more than there is.
+            let _ = Record::read(&bytes[..len]);
+        }
+        let mut records = Vec::new();
+        put_with_gap(&mut records, 1 + round as u64 % 2, &bytes);
+        let batch = Batch {
+            from: None,
+            count: 1 + round as u64 % 2,
+            applied: None,
+            unstable: None,
+            records: &records,
+        };
+        let (mut batches, mut frame) = (Vec::new(), Vec::new());
+        put_batch(&mut batches, 3, &batch);
+        put_frame(&mut frame, 0, 1, &Frame::Batches(&batches));
+        all.push(frame);
+    }
+    for frame in golden_frames() {
+        let mut bytes = Vec::new();
+        put_frame(&mut bytes, 0, 1, &frame);
+        all.push(bytes);
+    }
+    all
+}
+
+#[test]
+fn samples_are_read_and_are_a_corpus_for_the_fuzzer() {
+    let samples = samples();
+    for sample in &samples {
+        let mut reader = FrameReader::new(1 << 16);
+        reader.push(sample);
+        let (len, ..) = reader.next().unwrap().unwrap();
+        assert_eq!(len, sample.len());
+    }
+    if let Some(path) = std::env::var_os("PETREL_WRITE_CORPUS") {
+        let path = std::path::Path::new(&path).join("cluster_lane");
+        std::fs::create_dir_all(&path).unwrap();
+        for (at, sample) in samples.iter().enumerate() {
+            std::fs::write(path.join(format!("sample-{at}")), sample).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_page_has_every_record_and_frame() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/cluster-protocol.md");
+    let there = std::fs::read_to_string(path).unwrap();
+    let frames = table(["number", "frame", "fields"], Frame::ROWS);
+    let records = table(["number", "record", "fields"], Record::ROWS);
+    let page = page_with(&page_with(&there, "frames", &frames), "records", &records);
+    if std::env::var_os("PETREL_WRITE_PAGES").is_some() {
+        std::fs::write(path, &page).unwrap();
+    } else {
+        assert_eq!(there, page, "run this test with PETREL_WRITE_PAGES=1");
+    }
 }

@@ -13,7 +13,10 @@ struct FanOut(Vec<Box<dyn EffectSink>>);
 
 impl EffectSink for FanOut {
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
-        self.0.iter_mut().for_each(|sink| sink.record(head, effect));
+        let mut encoded = None;
+        for sink in &mut self.0 {
+            encoded = sink.record_encoded(head, effect, encoded);
+        }
     }
 
     fn message(&mut self, message: &Published<'_>) -> bool {

@@ -297,6 +297,16 @@ pub struct EffectHead {
     pub origin: Origin,
 }
 
+/// Bytes of an effect without database and order, which a sink has written and sinks of the same
+/// encoding copy (that of `petrel_persistence::log`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Encoded<'a> {
+    /// Number and flags of the effect.
+    pub kind: u8,
+    /// Fields of the effect.
+    pub body: &'a [u8],
+}
+
 /// A message to the subscribers of a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Published<'m> {
@@ -315,6 +325,19 @@ pub struct Published<'m> {
 pub trait EffectSink: Send {
     /// Takes one effect.
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>);
+
+    /// Like [`EffectSink::record`], for one of several sinks. `encoded` are the bytes if an earlier
+    /// sink has encoded the effect; the bytes are returned for later ones, so that each effect is
+    /// encoded once.
+    fn record_encoded<'s>(
+        &'s mut self,
+        head: EffectHead,
+        effect: &Effect<'_>,
+        encoded: Option<Encoded<'s>>,
+    ) -> Option<Encoded<'s>> {
+        self.record(head, effect);
+        encoded
+    }
 
     /// Takes a message to subscribers, which belongs to the same commit as the surrounding effects
     /// but changes nothing; false if this sink does not use it.

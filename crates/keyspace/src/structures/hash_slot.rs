@@ -15,6 +15,10 @@ pub fn slot_of(key: &[u8]) -> Slot {
 
 /// The text between the first `{` of a key and the next `}`; none if it is empty.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
+    // Most keys have no tag, and `contains` compares words.
+    if !key.contains(&b'{') {
+        return None;
+    }
     let open = key.iter().position(|&byte| byte == b'{')?;
     let rest = &key[open + 1..];
     let len = rest.iter().position(|&byte| byte == b'}')?;

@@ -4,70 +4,177 @@
 //! effect  +------+----------+-------+-----+-- ... --+
 //!         | kind | database | order | key | what    |
 //!         +------+----------+-------+-----+-- ... --+
-//! kind       lowest 6 bits: which effect; 0x40: it has its optional part; 0x80: the database follows, which is that of the effect before
-//!            else, and at first 0
+//! kind       lowest 6 bits: number of the row in [`ROWS`]; 0x40: it has its optional part;
+//!            0x80: the database follows, which is that of the effect before else, and at first 0
 //! order      difference to the order of the effect before
 //! ```
 
 use super::number::{Bytes, put, put_bytes, put_signed};
 use super::{Malformed, old_kinds};
 use crate::rdb::{Dialect, Writer};
+use crate::record::{
+    Byte, Flag, Number, Put, Row, Shape, Short, Signed, Size, Source, Take, Text, Texts, When, Word,
+};
 use crate::value::{NOTHING_EXPIRED, feed, form};
 use petrel_keyspace::custom::{CustomChange, TypeNumber};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
-use petrel_keyspace::{Effect, Order, Removal, StrRef};
+use petrel_keyspace::{Effect, Encoded, Order, Removal, StrRef, View};
 
+/// Bits of the kind that are the number.
+const NUMBER: u8 = 0x3f;
 /// Flag of the kind: the effect has its optional part.
 const WITH: u8 = 0x40;
 /// Flag of the kind: the database follows.
 const DATABASE: u8 = 0x80;
 
-/// Kinds of effects.
-mod kind {
-    pub const PUT: u8 = 1;
-    pub const PUT_INT: u8 = 2;
-    pub const STORE: u8 = 3;
-    pub const REMOVE: u8 = 4;
-    pub const EXPIRE: u8 = 5;
-    pub const ADD: u8 = 6;
-    pub const WRITE: u8 = 7;
-    pub const SCORE_PUT: u8 = 8;
-    pub const SCORE_REMOVE: u8 = 9;
-    pub const MEMBER_ADD: u8 = 10;
-    pub const MEMBER_REMOVE: u8 = 11;
-    pub const PUSH_FRONT: u8 = 12;
-    pub const PUSH_BACK: u8 = 13;
-    pub const POP_FRONT: u8 = 14;
-    pub const POP_BACK: u8 = 15;
-    pub const LIST_SET: u8 = 16;
-    pub const LIST_INSERT: u8 = 17;
-    pub const LIST_REMOVE: u8 = 18;
-    pub const LIST_TRIM: u8 = 19;
-    pub const FIELD_PUT: u8 = 20;
-    pub const FIELD_EXPIRE: u8 = 21;
-    pub const FIELD_REMOVE: u8 = 22;
-    pub const CLEAR: u8 = 23;
-    pub const SWAP: u8 = 24;
-    pub const STREAM_ADD: u8 = 25;
-    pub const STREAM_DELETE: u8 = 26;
-    pub const STREAM_TRIM_ONE: u8 = 27;
-    pub const STREAM_TRIM_UP_TO: u8 = 28;
-    pub const STREAM_SET: u8 = 29;
-    pub const GROUP: u8 = 30;
-    pub const GROUP_REMOVE: u8 = 31;
-    pub const CONSUMER: u8 = 32;
-    pub const CONSUMER_REMOVE: u8 = 33;
-    pub const PENDING: u8 = 34;
-    pub const PENDING_REMOVE: u8 = 35;
-    pub const PRODUCED: u8 = 36;
-    pub const PRODUCERS: u8 = 37;
-    /// No change of a key: the libraries of functions, all of them.
-    pub const FUNCTIONS: u8 = 38;
-    /// Optional part, without bytes of its own: the other key is removed next.
-    pub const COPY_FROM: u8 = 39;
-    /// Kinds 48 to 54 are those of `old_kinds`.
-    pub const CUSTOM: u8 = 55;
+/// Expiry, or another time, that may be missing.
+type Time = When<WITH, Signed>;
+
+crate::records! {
+    rows ROWS, put put_body(&Effect<'_>), take take_body -> Logged<'r> as Logged::Effect;
+    hot {
+        2 "the key holds an integer" (Effect::Put { key, value: StrRef::Int(value), expiry })
+            [key: Text, expiry: Time, value: Signed];
+        1 "the key holds a string" (Effect::Put { key, value, expiry })
+            [key: Text, expiry: Time, value: Str];
+    }
+    cold {
+        3 "the key holds a collection" (Effect::Store { key, value, expiry })
+            => Logged::Store { key, expiry, type_byte: value.0, value: value.1 },
+            [key: Text, expiry: Time, value: Stored];
+        4 "the key is removed" (Effect::Remove { key, .. })
+            => Logged::Effect(Effect::Remove { key, why: Removal::Deleted }), [key: Text];
+        5 "expiry of the key" (Effect::Expire { key, expiry }) [key: Text, expiry: Time];
+        6 "added to an integer" (Effect::Add { key, delta }) [key: Text, delta: Signed];
+        7 "written into a string" (Effect::Write { key, offset, bytes })
+            [key: Text, offset: Offset, bytes: Text] if can_be_had(offset, bytes.len());
+        8 "member of a sorted set put" (Effect::ScorePut { key, member, score })
+            [key: Text, member: Text, score: Score];
+        9 "member of a sorted set removed" (Effect::ScoreRemove { key, member })
+            [key: Text, member: Text];
+        10 "member of a set added" (Effect::MemberAdd { key, member }) [key: Text, member: Text];
+        11 "member of a set removed" (Effect::MemberRemove { key, member })
+            [key: Text, member: Text];
+        12 "pushed at the front of a list" (Effect::ListPush { key, end: End::Front, element })
+            [key: Text, element: Text];
+        13 "pushed at the back of a list" (Effect::ListPush { key, end: End::Back, element })
+            [key: Text, element: Text];
+        14 "popped from the front of a list" (Effect::ListPop { key, end: End::Front })
+            [key: Text];
+        15 "popped from the back of a list" (Effect::ListPop { key, end: End::Back }) [key: Text];
+        16 "element of a list replaced" (Effect::ListSet { key, index, element })
+            [key: Text, index: Size, element: Text];
+        17 "element of a list inserted" (Effect::ListInsert { key, index, element, .. })
+            => Logged::Effect(Effect::ListInsert { key, index, element, next: None }),
+            [key: Text, index: Size, element: Text];
+        18 "element of a list removed" (Effect::ListRemove { key, index })
+            [key: Text, index: Size];
+        19 "elements of a list removed except a range" (Effect::ListTrim { key, from, len })
+            [key: Text, from: Size, len: Size];
+        20 "field of a hash put" (Effect::FieldPut { key, field, value, expiry })
+            [key: Text, field: Text, value: Text, expiry: Time];
+        21 "expiry of a field" (Effect::FieldExpire { key, field, expiry })
+            [key: Text, field: Text, expiry: Time];
+        22 "field of a hash removed" (Effect::FieldRemove { key, field, .. })
+            => Logged::Effect(Effect::FieldRemove { key, field, why: Removal::Deleted }),
+            [key: Text, field: Text];
+        23 "all keys of the database removed" (Effect::Clear) [];
+        24 "the database swapped" (Effect::Swap { with }) [with: Short];
+        25 "entry of a stream added"
+            (Effect::Stream { key, change: StreamChange::Add { id, fields } })
+            [key: Text, id: Id, fields: Texts];
+        26 "entry of a stream deleted" (Effect::Stream { key, change: StreamChange::Delete { id } })
+            [key: Text, id: Id];
+        27 "entry of a stream trimmed"
+            (Effect::Stream { key, change: StreamChange::TrimOne { id } }) [key: Text, id: Id];
+        28 "entries up to this one trimmed"
+            (Effect::Stream { key, change: StreamChange::TrimUpTo { id } }) [key: Text, id: Id];
+        29 "last ID and counters of a stream"
+            (Effect::Stream { key, change: StreamChange::Set { last_id, added, max_deleted } })
+            [key: Text, last_id: Id, added: Number, max_deleted: Id];
+        30 "consumer group set"
+            (Effect::Stream { key, change: StreamChange::Group { group, last_delivered, read, .. } })
+            => Logged::Effect(Effect::Stream {
+                key, change: StreamChange::Group { group, last_delivered, read, is_new: false },
+            }),
+            [key: Text, group: Text, last_delivered: Id, read: When<WITH, Number>];
+        31 "consumer group removed"
+            (Effect::Stream { key, change: StreamChange::GroupRemove { group } })
+            [key: Text, group: Text];
+        32 "times of a consumer"
+            (Effect::Stream {
+                key, change: StreamChange::Consumer { group, consumer, seen_ms, active_ms }
+            })
+            [key: Text, group: Text, consumer: Text, seen_ms: Signed, active_ms: Time];
+        33 "consumer removed"
+            (Effect::Stream { key, change: StreamChange::ConsumerRemove { group, consumer } })
+            [key: Text, group: Text, consumer: Text];
+        34 "entry pending"
+            (Effect::Stream {
+                key, change: StreamChange::Pending { group, id, consumer, delivered_ms, count }
+            })
+            [
+                key: Text, group: Text, id: Id, consumer: When<WITH, Text>, delivered_ms: Signed,
+                count: Number
+            ];
+        35 "entry no longer pending"
+            (Effect::Stream { key, change: StreamChange::PendingRemove { group, id } })
+            [key: Text, group: Text, id: Id];
+        36 "ID of a producer for an entry"
+            (Effect::Stream { key, change: StreamChange::Produced { producer, own_id, id } })
+            [key: Text, producer: Text, own_id: Text, id: Id];
+        37 "how long and how many of these are kept"
+            (Effect::Stream { key, change: StreamChange::Producers { duration_s, ids_max } })
+            [key: Text, duration_s: Word, ids_max: Word];
+        38 "all function libraries; the order is the number of the change"
+            (Effect::Functions { sources }) [sources: Texts];
+        39 "copy of another key, which is removed next if moved"
+            (Effect::CopyFrom { key, from_db, from, moved })
+            [key: Text, from_db: Short, from: Text, moved: Flag<WITH>];
+        55 "value of a value type changed" (Effect::Custom { key, of: TypeNumber(of), change })
+            [key: Text, of: Byte, change: Change];
+    }
+}
+
+crate::codecs! {
+    /// The value of a string.
+    Str: StrRef<'_> => StrRef<'a>, "text",
+        |out, _flags, value| match value {
+            StrRef::Bytes(bytes) => put_bytes(out, bytes),
+            StrRef::Blob(blob) => put_bytes(out, blob),
+            StrRef::Int(n) => put_bytes(out, itoa::Buffer::new().format(n).as_bytes()),
+        },
+        |source| source.bytes.bytes().map(StrRef::Bytes),
+        [StrRef::Bytes(b"text"), StrRef::Bytes(b""), StrRef::Bytes(&[b'x'; 200])];
+    /// ID of an entry of a stream.
+    Id: StreamId => StreamId, "two numbers",
+        |out, _flags, id| {
+            put(out, id.ms);
+            put(out, id.seq);
+        },
+        |source| Ok(StreamId { ms: source.bytes.number()?, seq: source.bytes.number()? }),
+        [StreamId { ms: 300, seq: 1 }, StreamId::MIN, StreamId { ms: u64::MAX, seq: u64::MAX }];
+    /// A score.
+    Score: f64 => f64, "8 bytes, IEEE 754, not NaN",
+        |out, _flags, score| out.extend_from_slice(&score.to_bits().to_le_bytes()),
+        |source| match f64::from_bits(source.bytes.fixed()?) {
+            score if score.is_nan() => Err(Malformed),
+            score => Ok(score),
+        },
+        [1.5, f64::INFINITY, -0.0, f64::MIN];
+    /// Offset in a string.
+    Offset: usize => usize, "number; the string ends at 2^36 at most",
+        |out, _flags, offset| put(out, offset as u64),
+        |source| source.bytes.size(), [0, 1, 1 << 20];
+    /// A change of a value of a value type.
+    Change: CustomChange<'_> => CustomChange<'a>, "operation (byte), arguments (text)",
+        |out, _flags, change| {
+            out.push(change.op);
+            put_bytes(out, change.body);
+        },
+        |source| Ok(CustomChange { op: source.bytes.byte()?, body: source.bytes.bytes()? }),
+        [CustomChange { op: 0, body: b"" }, CustomChange { op: 200, body: b"arguments" }];
 }
 
 /// State carried from one effect of a record to the next.
@@ -105,250 +212,73 @@ impl<'a> Logged<'a> {
             Logged::Store { key, .. } => Some(key),
         }
     }
+
+    /// The other key from which the value is taken ([`Effect::source`]).
+    pub fn source(&self) -> Option<(u16, &'a [u8])> {
+        match self {
+            Logged::Effect(effect) => effect.source(),
+            Logged::Store { .. } => None,
+        }
+    }
 }
 
-/// Appends what comes before every effect's own part.
+/// Appends what comes before every effect's own part. Returns the place of the kind, which is set
+/// afterwards.
 #[inline]
-fn put_head(out: &mut Vec<u8>, context: &mut Context, kind: u8, db: u16, order: Order) {
+fn begin(out: &mut Vec<u8>, context: &mut Context, db: u16, order: Order) -> usize {
+    let at = out.len();
     if db == context.db {
-        out.push(kind);
+        out.push(0);
     } else {
-        out.push(kind | DATABASE);
+        out.push(DATABASE);
         put(out, db.into());
         context.db = db;
     }
     put_signed(out, order.0.wrapping_sub(context.order.0) as i64);
     context.order = order;
+    at
 }
 
-fn with(kind: u8, option: bool) -> u8 {
-    if option { kind | WITH } else { kind }
-}
-
-fn put_id(out: &mut Vec<u8>, id: StreamId) {
-    put(out, id.ms);
-    put(out, id.seq);
-}
-
-/// Appends an effect.
+/// Appends an effect, and returns its bytes for other sinks.
 #[inline]
-pub fn put_effect(
-    out: &mut Vec<u8>,
+pub fn put_effect<'o>(
+    out: &'o mut Vec<u8>,
     context: &mut Context,
     db: u16,
     order: Order,
     effect: &Effect<'_>,
+) -> Encoded<'o> {
+    let before = *context;
+    let at = begin(out, context, db, order);
+    let body_at = out.len();
+    let kind = put_body(out, effect);
+    debug_assert!(kind & DATABASE == 0 && kind & NUMBER != 0, "{effect:?}");
+    out[at] |= kind;
+    debug_assert!(is_readable(&out[at..], before, (db, order)), "{effect:?}");
+    Encoded { kind, body: &out[body_at..] }
+}
+
+/// Whether a reader takes the bytes as one effect of this database and order. A fuzzer's reader
+/// refuses some (`STRING_LEN_MAX`).
+fn is_readable(effect: &[u8], mut context: Context, (db, order): (u16, Order)) -> bool {
+    let mut bytes = Bytes(effect);
+    let read = take_effect(&mut bytes, &mut context, |read_db, _| read_db == db);
+    cfg!(fuzzing) || read == Ok(true) && bytes.0.is_empty() && context.order == order
+}
+
+/// Appends an effect that another sink has encoded.
+#[inline]
+pub fn put_encoded(
+    out: &mut Vec<u8>,
+    context: &mut Context,
+    db: u16,
+    order: Order,
+    encoded: Encoded<'_>,
 ) {
-    if let Effect::Put { key, value, expiry } = *effect {
-        let bytes = match value {
-            StrRef::Bytes(bytes) => Some(bytes),
-            StrRef::Blob(blob) => Some(&blob[..]),
-            StrRef::Int(_) => None,
-        };
-        let kind = if bytes.is_some() { kind::PUT } else { kind::PUT_INT };
-        put_head(out, context, with(kind, expiry.is_some()), db, order);
-        put_bytes(out, key);
-        expiry.into_iter().for_each(|at| put_signed(out, at));
-        match value {
-            StrRef::Int(n) => put_signed(out, n),
-            _ => put_bytes(out, bytes.unwrap_or_default()),
-        }
-    } else {
-        put_other(out, context, db, order, effect);
-    }
-}
-
-fn put_other(out: &mut Vec<u8>, context: &mut Context, db: u16, order: Order, effect: &Effect<'_>) {
-    let head = |out: &mut Vec<u8>, context: &mut Context, kind: u8, key: &[u8]| {
-        put_head(out, context, kind, db, order);
-        put_bytes(out, key);
-    };
-    // A key and one string.
-    let pair = |out: &mut Vec<u8>, context: &mut Context, kind: u8, key: &[u8], text: &[u8]| {
-        head(out, context, kind, key);
-        put_bytes(out, text);
-    };
-    match *effect {
-        // Handled where it costs least.
-        Effect::Put { .. } => {}
-        Effect::Store { key, value, expiry } => {
-            let form = form(value, NOTHING_EXPIRED, Dialect::Redis);
-            head(out, context, with(kind::STORE, expiry.is_some()), key);
-            expiry.into_iter().for_each(|at| put_signed(out, at));
-            out.push(form.type_byte());
-            // The value's length, which is known afterwards.
-            let at = out.len();
-            out.extend_from_slice(&[0; 8]);
-            let mut writer = Writer::new(out, form, false);
-            // It is a value of the keyspace, of the form that was asked for it.
-            let fed = feed(value, NOTHING_EXPIRED, &mut writer).and_then(|()| writer.finish());
-            debug_assert!(fed.is_ok(), "{fed:?}");
-            let len = (out.len() - at - 8) as u64;
-            out[at..at + 8].copy_from_slice(&len.to_le_bytes());
-        }
-        Effect::CopyFrom { key, from_db, from, moved } => {
-            head(out, context, with(kind::COPY_FROM, moved), key);
-            put(out, from_db.into());
-            put_bytes(out, from);
-        }
-        Effect::Remove { key, .. } => head(out, context, kind::REMOVE, key),
-        Effect::Expire { key, expiry } => {
-            head(out, context, with(kind::EXPIRE, expiry.is_some()), key);
-            expiry.into_iter().for_each(|at| put_signed(out, at));
-        }
-        Effect::Add { key, delta } => {
-            head(out, context, kind::ADD, key);
-            put_signed(out, delta);
-        }
-        Effect::Write { key, offset, bytes } => {
-            head(out, context, kind::WRITE, key);
-            put(out, offset as u64);
-            put_bytes(out, bytes);
-        }
-        Effect::ScorePut { key, member, score } => {
-            pair(out, context, kind::SCORE_PUT, key, member);
-            out.extend_from_slice(&score.to_bits().to_le_bytes());
-        }
-        Effect::ScoreRemove { key, member } => {
-            pair(out, context, kind::SCORE_REMOVE, key, member);
-        }
-        Effect::MemberAdd { key, member } => pair(out, context, kind::MEMBER_ADD, key, member),
-        Effect::MemberRemove { key, member } => {
-            pair(out, context, kind::MEMBER_REMOVE, key, member);
-        }
-        Effect::ListPush { key, end, element } => {
-            let kind = if end == End::Front { kind::PUSH_FRONT } else { kind::PUSH_BACK };
-            pair(out, context, kind, key, element);
-        }
-        Effect::ListPop { key, end } => {
-            let kind = if end == End::Front { kind::POP_FRONT } else { kind::POP_BACK };
-            head(out, context, kind, key);
-        }
-        Effect::ListSet { key, index, element } => {
-            head(out, context, kind::LIST_SET, key);
-            put(out, index as u64);
-            put_bytes(out, element);
-        }
-        Effect::ListInsert { key, index, element, .. } => {
-            head(out, context, kind::LIST_INSERT, key);
-            put(out, index as u64);
-            put_bytes(out, element);
-        }
-        Effect::ListRemove { key, index } => {
-            head(out, context, kind::LIST_REMOVE, key);
-            put(out, index as u64);
-        }
-        Effect::ListTrim { key, from, len } => {
-            head(out, context, kind::LIST_TRIM, key);
-            put(out, from as u64);
-            put(out, len as u64);
-        }
-        Effect::Stream { key, change } => {
-            let (kind, option) = stream_kind(&change);
-            head(out, context, with(kind, option), key);
-            put_stream_change(out, &change);
-        }
-        Effect::Custom { key, of, change } => {
-            head(out, context, kind::CUSTOM, key);
-            out.extend_from_slice(&[of.0, change.op]);
-            put_bytes(out, change.body);
-        }
-        Effect::FieldPut { key, field, value, expiry } => {
-            pair(out, context, with(kind::FIELD_PUT, expiry.is_some()), key, field);
-            put_bytes(out, value);
-            expiry.into_iter().for_each(|at| put_signed(out, at));
-        }
-        Effect::FieldExpire { key, field, expiry } => {
-            pair(out, context, with(kind::FIELD_EXPIRE, expiry.is_some()), key, field);
-            expiry.into_iter().for_each(|at| put_signed(out, at));
-        }
-        Effect::FieldRemove { key, field, .. } => {
-            pair(out, context, kind::FIELD_REMOVE, key, field);
-        }
-        Effect::Functions { sources } => {
-            put_head(out, context, kind::FUNCTIONS, context.db, order);
-            put(out, sources.len() as u64);
-            sources.iter().for_each(|source| put_bytes(out, source));
-        }
-        Effect::Clear => put_head(out, context, kind::CLEAR, db, order),
-        Effect::Swap { with } => {
-            put_head(out, context, kind::SWAP, db, order);
-            put(out, with.into());
-        }
-    }
-}
-
-/// The kind of a stream's change, and whether it has its optional part.
-fn stream_kind(change: &StreamChange<'_>) -> (u8, bool) {
-    match change {
-        StreamChange::Add { .. } => (kind::STREAM_ADD, false),
-        StreamChange::Delete { .. } => (kind::STREAM_DELETE, false),
-        StreamChange::TrimOne { .. } => (kind::STREAM_TRIM_ONE, false),
-        StreamChange::TrimUpTo { .. } => (kind::STREAM_TRIM_UP_TO, false),
-        StreamChange::Set { .. } => (kind::STREAM_SET, false),
-        StreamChange::Group { read, .. } => (kind::GROUP, read.is_some()),
-        StreamChange::GroupRemove { .. } => (kind::GROUP_REMOVE, false),
-        StreamChange::Consumer { active_ms, .. } => (kind::CONSUMER, active_ms.is_some()),
-        StreamChange::ConsumerRemove { .. } => (kind::CONSUMER_REMOVE, false),
-        StreamChange::Pending { consumer, .. } => (kind::PENDING, consumer.is_some()),
-        StreamChange::PendingRemove { .. } => (kind::PENDING_REMOVE, false),
-        StreamChange::Produced { .. } => (kind::PRODUCED, false),
-        StreamChange::Producers { .. } => (kind::PRODUCERS, false),
-    }
-}
-
-fn put_stream_change(out: &mut Vec<u8>, change: &StreamChange<'_>) {
-    match *change {
-        StreamChange::Add { id, fields } => {
-            put_id(out, id);
-            put(out, fields.len() as u64);
-            fields.iter().for_each(|text| put_bytes(out, text));
-        }
-        StreamChange::Delete { id }
-        | StreamChange::TrimOne { id }
-        | StreamChange::TrimUpTo { id } => put_id(out, id),
-        StreamChange::Set { last_id, added, max_deleted } => {
-            put_id(out, last_id);
-            put(out, added);
-            put_id(out, max_deleted);
-        }
-        StreamChange::Group { group, last_delivered, read, .. } => {
-            put_bytes(out, group);
-            put_id(out, last_delivered);
-            read.into_iter().for_each(|read| put(out, read));
-        }
-        StreamChange::GroupRemove { group } => put_bytes(out, group),
-        StreamChange::Consumer { group, consumer, seen_ms, active_ms } => {
-            put_bytes(out, group);
-            put_bytes(out, consumer);
-            put_signed(out, seen_ms);
-            active_ms.into_iter().for_each(|at| put_signed(out, at));
-        }
-        StreamChange::ConsumerRemove { group, consumer } => {
-            put_bytes(out, group);
-            put_bytes(out, consumer);
-        }
-        StreamChange::Pending { group, id, consumer, delivered_ms, count } => {
-            put_bytes(out, group);
-            put_id(out, id);
-            consumer.into_iter().for_each(|consumer| put_bytes(out, consumer));
-            put_signed(out, delivered_ms);
-            put(out, count);
-        }
-        StreamChange::PendingRemove { group, id } => {
-            put_bytes(out, group);
-            put_id(out, id);
-        }
-        StreamChange::Produced { producer, own_id, id } => {
-            put_bytes(out, producer);
-            put_bytes(out, own_id);
-            put_id(out, id);
-        }
-        StreamChange::Producers { duration_s, ids_max } => {
-            put(out, duration_s.into());
-            put(out, ids_max.into());
-        }
-    }
+    let at = begin(out, context, db, order);
+    debug_assert!(encoded.kind & DATABASE == 0, "{encoded:?}");
+    out[at] |= encoded.kind;
+    out.extend_from_slice(encoded.body);
 }
 
 /// Reads the next effect and shows it to `visit`, with its database; the context has its order
@@ -361,110 +291,27 @@ pub fn take_effect<'a, T>(
     context: &mut Context,
     visit: impl FnOnce(u16, Logged<'_>) -> T,
 ) -> Result<T, Malformed> {
-    let head = bytes.byte()?;
-    let (which, has_option) = (head & 0x3f, head & WITH != 0);
-    if head & DATABASE != 0 {
+    let kind = bytes.byte()?;
+    if kind & DATABASE != 0 {
         context.db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
     }
     context.order = Order(context.order.0.wrapping_add(bytes.signed()? as u64));
-    let db = context.db;
-    match which {
-        kind::CLEAR => return Ok(visit(db, Logged::Effect(Effect::Clear))),
-        kind::SWAP => {
-            let with = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-            return Ok(visit(db, Logged::Effect(Effect::Swap { with })));
+    let mut room = Vec::new();
+    let mut source = Source { bytes: *bytes, flags: kind & WITH, texts: Some(&mut room) };
+    let logged = match kind & NUMBER {
+        number if old_kinds::NUMBERS.contains(&number) => {
+            let (key, has_option) = (source.bytes.bytes()?, source.flag(WITH));
+            let (of, change) = old_kinds::take(number, has_option, &mut source.bytes)?;
+            Logged::Effect(Effect::Custom { key, of, change })
         }
-        kind::FUNCTIONS => {
-            let count = bytes.number()?;
-            let sources = (0..count).map(|_| bytes.bytes()).collect::<Result<Vec<_>, _>>()?;
-            return Ok(visit(db, Logged::Effect(Effect::Functions { sources: &sources })));
-        }
-        _ => {}
-    }
-    let key = bytes.bytes()?;
-    let effect = match which {
-        kind::PUT => {
-            let expiry = option(bytes, has_option)?;
-            Effect::Put { key, value: StrRef::Bytes(bytes.bytes()?), expiry }
-        }
-        kind::PUT_INT => {
-            let expiry = option(bytes, has_option)?;
-            Effect::Put { key, value: StrRef::Int(bytes.signed()?), expiry }
-        }
-        kind::STORE => {
-            let expiry = option(bytes, has_option)?;
-            let type_byte = bytes.byte()?;
-            let len = usize::try_from(bytes.fixed()?).map_err(|_| Malformed)?;
-            let value = bytes.take(len)?;
-            return Ok(visit(db, Logged::Store { key, expiry, type_byte, value }));
-        }
-        kind::COPY_FROM => {
-            let from_db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-            Effect::CopyFrom { key, from_db, from: bytes.bytes()?, moved: has_option }
-        }
-        kind::REMOVE => Effect::Remove { key, why: Removal::Deleted },
-        kind::EXPIRE => Effect::Expire { key, expiry: option(bytes, has_option)? },
-        kind::ADD => Effect::Add { key, delta: bytes.signed()? },
-        kind::WRITE => {
-            let (offset, bytes) = (size(bytes)?, bytes.bytes()?);
-            let end = offset.checked_add(bytes.len()).filter(|&end| end <= STRING_LEN_MAX);
-            let end = end.filter(|&end| can_be_had(end));
-            end.map(|_| Effect::Write { key, offset, bytes }).ok_or(Malformed)?
-        }
-        kind::SCORE_PUT => {
-            let member = bytes.bytes()?;
-            let score = f64::from_bits(bytes.fixed()?);
-            if score.is_nan() {
-                return Err(Malformed);
-            }
-            Effect::ScorePut { key, member, score }
-        }
-        kind::SCORE_REMOVE => Effect::ScoreRemove { key, member: bytes.bytes()? },
-        kind::MEMBER_ADD => Effect::MemberAdd { key, member: bytes.bytes()? },
-        kind::MEMBER_REMOVE => Effect::MemberRemove { key, member: bytes.bytes()? },
-        kind::PUSH_FRONT => Effect::ListPush { key, end: End::Front, element: bytes.bytes()? },
-        kind::PUSH_BACK => Effect::ListPush { key, end: End::Back, element: bytes.bytes()? },
-        kind::POP_FRONT => Effect::ListPop { key, end: End::Front },
-        kind::POP_BACK => Effect::ListPop { key, end: End::Back },
-        kind::LIST_SET => Effect::ListSet { key, index: size(bytes)?, element: bytes.bytes()? },
-        kind::LIST_INSERT => {
-            Effect::ListInsert { key, index: size(bytes)?, element: bytes.bytes()?, next: None }
-        }
-        kind::LIST_REMOVE => Effect::ListRemove { key, index: size(bytes)? },
-        kind::LIST_TRIM => Effect::ListTrim { key, from: size(bytes)?, len: size(bytes)? },
-        kind::FIELD_PUT => {
-            let (field, value) = (bytes.bytes()?, bytes.bytes()?);
-            Effect::FieldPut { key, field, value, expiry: option(bytes, has_option)? }
-        }
-        kind::FIELD_EXPIRE => {
-            let field = bytes.bytes()?;
-            Effect::FieldExpire { key, field, expiry: option(bytes, has_option)? }
-        }
-        kind::FIELD_REMOVE => {
-            Effect::FieldRemove { key, field: bytes.bytes()?, why: Removal::Deleted }
-        }
-        kind::STREAM_ADD => {
-            let id = take_id(bytes)?;
-            let count = bytes.number()?;
-            let fields = (0..count).map(|_| bytes.bytes()).collect::<Result<Vec<_>, _>>()?;
-            let change = StreamChange::Add { id, fields: &fields };
-            return Ok(visit(db, Logged::Effect(Effect::Stream { key, change })));
-        }
-        kind::CUSTOM => {
-            let (of, op) = (TypeNumber(bytes.byte()?), bytes.byte()?);
-            let change = CustomChange { op, body: bytes.bytes()? };
-            Effect::Custom { key, of, change }
-        }
-        _ => match old_kinds::take(which, has_option, bytes)? {
-            Some((of, change)) => Effect::Custom { key, of, change },
-            None => Effect::Stream { key, change: take_stream_change(bytes, which, has_option)? },
-        },
+        number => take_body(number, &mut source)?,
     };
-    Ok(visit(db, Logged::Effect(effect)))
-}
-
-fn option(bytes: &mut Bytes<'_>, there: bool) -> Result<Option<i64>, Malformed> {
-    if there { bytes.signed().map(Some) } else { Ok(None) }
+    *bytes = source.bytes;
+    // An optional part that this kind does not have.
+    if source.flags != 0 {
+        return Err(Malformed);
+    }
+    Ok(visit(context.db, logged))
 }
 
 /// Maximum length of a string: a few damaged bytes must not request more memory. (A fuzzer reports
@@ -474,84 +321,63 @@ const STRING_LEN_MAX: usize = if cfg!(fuzzing) { TRIED_FROM } else { 1 << 36 };
 /// Length from which an allocation is tried first: a failed one would abort the process.
 const TRIED_FROM: usize = 1 << 28;
 
-/// Whether the system has memory for a string of `len` bytes.
-fn can_be_had(len: usize) -> bool {
-    len < TRIED_FROM || Vec::<u8>::new().try_reserve_exact(len).is_ok()
-}
-
-fn size(bytes: &mut Bytes<'_>) -> Result<usize, Malformed> {
-    usize::try_from(bytes.number()?).map_err(|_| Malformed)
-}
-
-fn take_id(bytes: &mut Bytes<'_>) -> Result<StreamId, Malformed> {
-    Ok(StreamId { ms: bytes.number()?, seq: bytes.number()? })
-}
-
-fn take_stream_change<'a>(
-    bytes: &mut Bytes<'a>,
-    which: u8,
-    has_option: bool,
-) -> Result<StreamChange<'a>, Malformed> {
-    Ok(match which {
-        kind::STREAM_DELETE => StreamChange::Delete { id: take_id(bytes)? },
-        kind::STREAM_TRIM_ONE => StreamChange::TrimOne { id: take_id(bytes)? },
-        kind::STREAM_TRIM_UP_TO => StreamChange::TrimUpTo { id: take_id(bytes)? },
-        kind::STREAM_SET => StreamChange::Set {
-            last_id: take_id(bytes)?,
-            added: bytes.number()?,
-            max_deleted: take_id(bytes)?,
-        },
-        kind::GROUP => StreamChange::Group {
-            group: bytes.bytes()?,
-            last_delivered: take_id(bytes)?,
-            read: if has_option { Some(bytes.number()?) } else { None },
-            is_new: false,
-        },
-        kind::GROUP_REMOVE => StreamChange::GroupRemove { group: bytes.bytes()? },
-        kind::CONSUMER => StreamChange::Consumer {
-            group: bytes.bytes()?,
-            consumer: bytes.bytes()?,
-            seen_ms: bytes.signed()?,
-            active_ms: option(bytes, has_option)?,
-        },
-        kind::CONSUMER_REMOVE => {
-            StreamChange::ConsumerRemove { group: bytes.bytes()?, consumer: bytes.bytes()? }
-        }
-        kind::PENDING => StreamChange::Pending {
-            group: bytes.bytes()?,
-            id: take_id(bytes)?,
-            consumer: if has_option { Some(bytes.bytes()?) } else { None },
-            delivered_ms: bytes.signed()?,
-            count: bytes.number()?,
-        },
-        kind::PENDING_REMOVE => {
-            StreamChange::PendingRemove { group: bytes.bytes()?, id: take_id(bytes)? }
-        }
-        kind::PRODUCED => StreamChange::Produced {
-            producer: bytes.bytes()?,
-            own_id: bytes.bytes()?,
-            id: take_id(bytes)?,
-        },
-        kind::PRODUCERS => StreamChange::Producers {
-            duration_s: u32::try_from(bytes.number()?).map_err(|_| Malformed)?,
-            ids_max: u32::try_from(bytes.number()?).map_err(|_| Malformed)?,
-        },
-        _ => return Err(Malformed),
+/// Whether a string may get as long as these two together, and the system has memory for it.
+fn can_be_had(offset: usize, len: usize) -> bool {
+    offset.checked_add(len).is_some_and(|end| {
+        let is_tried = (TRIED_FROM..=STRING_LEN_MAX).contains(&end);
+        end < TRIED_FROM || is_tried && Vec::<u8>::new().try_reserve_exact(end).is_ok()
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A collection as an RDB file has it, without compression.
+struct Stored;
 
-    #[test]
-    fn a_string_of_any_length_is_not_made_because_some_bytes_say_so() {
-        for (offset, is_read) in [(3, true), (1 << 42, false), (usize::MAX, false)] {
-            let (mut out, effect) =
-                (Vec::new(), Effect::Write { key: b"k", offset, bytes: b"text" });
-            put_effect(&mut out, &mut Context::default(), 0, Order(1), &effect);
-            let read = take_effect(&mut Bytes(&out), &mut Context::default(), |_, _| ());
-            assert_eq!(read.is_ok(), is_read, "{offset}");
-        }
+impl Put<View<'_>> for Stored {
+    fn put(out: &mut Vec<u8>, _: &mut u8, value: View<'_>) {
+        let form = form(value, NOTHING_EXPIRED, Dialect::Redis);
+        out.push(form.type_byte());
+        // The value's length, which is known afterwards.
+        let at = out.len();
+        out.extend_from_slice(&[0; 8]);
+        let mut writer = Writer::new(out, form, false);
+        // It is a value of the keyspace, of the form that was asked for it.
+        let fed = feed(value, NOTHING_EXPIRED, &mut writer).and_then(|()| writer.finish());
+        debug_assert!(fed.is_ok(), "{fed:?}");
+        let len = (out.len() - at - 8) as u64;
+        out[at..at + 8].copy_from_slice(&len.to_le_bytes());
     }
 }
+
+impl<'a> Take<'_, 'a> for Stored {
+    type Value = (u8, &'a [u8]);
+
+    fn take(source: &mut Source<'_, 'a>) -> Result<(u8, &'a [u8]), Malformed> {
+        let type_byte = source.bytes.byte()?;
+        let len = usize::try_from(source.bytes.fixed()?).map_err(|_| Malformed)?;
+        Ok((type_byte, source.bytes.take(len)?))
+    }
+}
+
+impl Shape for Stored {
+    fn describe(_: &str) -> String {
+        "type byte of RDB, length (8 bytes), value as in RDB, without compression".into()
+    }
+
+    fn sample(out: &mut Vec<u8>, _: &mut u8, _: usize) {
+        // A list of one element, in a quicklist of one plain node.
+        out.push(18);
+        out.extend_from_slice(&4u64.to_le_bytes());
+        out.extend_from_slice(&[1, 1, 1, b'e']);
+    }
+}
+
+/// The `round`-th sample of a kind of effect, as the only one of a group.
+pub(crate) fn sample(row: &Row, round: usize) -> Vec<u8> {
+    let mut bytes = vec![0, 0];
+    bytes[0] = (row.sample)(&mut bytes, round);
+    bytes
+}
+
+#[cfg(test)]
+#[path = "effect_tests.rs"]
+mod tests;

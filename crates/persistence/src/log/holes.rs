@@ -3,48 +3,15 @@
 
 use super::effect::{Context, put_effect};
 use super::format::{BLOCK_HEAD_LEN, FILE_HEAD_LEN, FileHead, VERSION};
+use super::recover::InMemory;
 use super::segment::{Memory, Segment};
-use super::storage::{Storage, Sync};
 use super::tests::Draw;
 use super::writer::Writer;
 use super::*;
 use crate::load::Progress;
-use parking_lot::Mutex;
 use petrel_keyspace::{Effect, Keyspace, Options, Order, StrRef};
-use std::io::{self, IoSlice};
-use std::sync::Arc;
 
 const HEAD: FileHead = FileHead { version: VERSION, seq: 3, made_ms: 0, log_id: [5; 16] };
-
-/// A file in memory.
-#[derive(Clone, Default)]
-struct InMemory(Arc<Mutex<Vec<u8>>>);
-
-impl Storage for InMemory {
-    fn append(&mut self, pieces: &[IoSlice<'_>], _: u64) -> io::Result<usize> {
-        let mut bytes = self.0.lock();
-        let before = bytes.len();
-        pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
-        Ok(bytes.len() - before)
-    }
-
-    fn cut(&mut self, len: u64) -> io::Result<()> {
-        self.0.lock().truncate(len as usize);
-        Ok(())
-    }
-
-    fn syncer(&self) -> Arc<dyn Sync> {
-        Arc::new(Nothing)
-    }
-}
-
-struct Nothing;
-
-impl Sync for Nothing {
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// A file as the log's thread writes it, with syncs now and then.
 struct Written {

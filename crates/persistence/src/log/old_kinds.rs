@@ -11,24 +11,28 @@
 use super::Malformed;
 use super::number::Bytes;
 use petrel_keyspace::custom::{CustomChange, TypeNumber};
+use std::ops::RangeInclusive;
+
+/// The kinds.
+pub(super) const NUMBERS: RangeInclusive<u8> = 48..=54;
 
 /// The code of vectors (`petrel_vector::Quantisation`) that has a seed.
 const RABITQ: u64 = 3;
 
-/// The change that a kind of effect is, which the bytes begin with; none if it is another kind.
+/// Takes the change that a kind of effect is.
 ///
 /// # Errors
-/// If the bytes end too early.
+/// If the bytes end too early, or it is another kind.
 pub(super) fn take<'a>(
     kind: u8,
     has_option: bool,
     bytes: &mut Bytes<'a>,
-) -> Result<Option<(TypeNumber, CustomChange<'a>)>, Malformed> {
+) -> Result<(TypeNumber, CustomChange<'a>), Malformed> {
     let (of, op) = match kind {
         48 => (TypeNumber::VECTOR_SET, u8::from(has_option)),
         49 | 50 => (TypeNumber::VECTOR_SET, kind - 47),
         51..=54 => (TypeNumber::JSON, kind - 51),
-        _ => return Ok(None),
+        _ => return Err(Malformed),
     };
     let all = bytes.0;
     match kind {
@@ -46,7 +50,7 @@ pub(super) fn take<'a>(
         }
     }
     let body = &all[..all.len() - bytes.0.len()];
-    Ok(Some((of, CustomChange { op, body })))
+    Ok((of, CustomChange { op, body }))
 }
 
 fn skip_texts(bytes: &mut Bytes<'_>, count: usize) -> Result<(), Malformed> {

@@ -8,12 +8,12 @@
 //! lag        epochs between the block's and the one that the order of the first effect counts from
 //! ```
 
-use super::effect::{Context, put_effect};
+use super::effect::{Context, put_effect, put_encoded};
 use super::group::Log;
 use super::pending::Pending;
 use super::segment::{Memory, Segment, Size};
 use parking_lot::Mutex;
-use petrel_keyspace::{Effect, EffectHead, EffectSink, Epochs, Order};
+use petrel_keyspace::{Effect, EffectHead, EffectSink, Encoded, Epochs, Order};
 use std::mem::replace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -120,6 +120,7 @@ impl Part {
             handed.records += segment.records;
             handed.segments.push(segment);
         }
+        debug_assert!(handed.segments.is_sorted_by_key(|segment| segment.epoch));
         handed.bytes
     }
 
@@ -240,6 +241,7 @@ impl Recorder {
     #[cold]
     fn append_elsewhere(&mut self, epoch: u64, serial: bool) {
         let len = self.open.len();
+        assert!(epoch >= self.current.epoch, "a thread's records are in the order of epochs");
         self.current.sum();
         if Memory::fits(Size::Large, len) {
             let mut next = self.part.segment(epoch, serial, len, &self.current);
@@ -265,6 +267,21 @@ impl EffectSink for Recorder {
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
         self.begin(head.order);
         put_effect(&mut self.open, &mut self.context, head.db, head.order, effect);
+    }
+
+    fn record_encoded<'s>(
+        &'s mut self,
+        head: EffectHead,
+        effect: &Effect<'_>,
+        encoded: Option<Encoded<'s>>,
+    ) -> Option<Encoded<'s>> {
+        self.begin(head.order);
+        let (out, context) = (&mut self.open, &mut self.context);
+        match encoded {
+            Some(encoded) => put_encoded(out, context, head.db, head.order, encoded),
+            None => return Some(put_effect(out, context, head.db, head.order, effect)),
+        }
+        encoded
     }
 
     fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {

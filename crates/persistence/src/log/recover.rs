@@ -286,8 +286,8 @@ pub fn replay_pending(
 }
 
 /// A file that is not on a disk.
-#[derive(Clone)]
-struct InMemory(Arc<Mutex<Vec<u8>>>);
+#[derive(Clone, Default)]
+pub(super) struct InMemory(pub(super) Arc<Mutex<Vec<u8>>>);
 
 impl Storage for InMemory {
     fn append(&mut self, pieces: &[IoSlice<'_>], _: u64) -> io::Result<usize> {

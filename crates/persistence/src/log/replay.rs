@@ -18,12 +18,10 @@ use super::number::Bytes;
 use super::read::{BlockReader, LogError};
 use super::recorder::{HAS_LAG, LENGTH_LONG};
 use super::segment::FILLING;
+use crate::effects::{GroupError, apply_logged};
 use crate::load::Progress;
-use crate::rdb::{self, Slice, read_value};
-
-use crate::value::Builder;
 use parking_lot::Mutex;
-use petrel_keyspace::{Effect, Handle, Key, KeyHash, Keyspace, Misfit, Order, Origin};
+use petrel_keyspace::{Effect, Handle, KeyHash, Keyspace, Order, Origin};
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -222,11 +220,10 @@ impl<R: Read> Replay<'_, R> {
                 let before = context;
                 let hash = |logged: Logged<'_>| match logged {
                     Logged::Effect(Effect::Functions { sources }) => Err(owned(sources)),
-                    Logged::Effect(effect) => {
-                        let is_copy = effect.source().is_some();
-                        Ok(effect.key().map(|key| (handle.hash(key), is_copy)))
+                    logged => {
+                        let is_copy = logged.source().is_some();
+                        Ok(logged.key().map(|key| (handle.hash(key), is_copy)))
                     }
-                    other => Ok(other.key().map(|key| (handle.hash(key), false))),
                 };
                 let found = take_effect(&mut effects, &mut context, |_, logged| hash(logged));
                 let db = context.db;
@@ -378,32 +375,18 @@ pub(super) fn take_record<'a>(
     Ok((Bytes(effects), Context { db: 0, order }))
 }
 
-/// Reason that a record cannot be applied.
-enum Unfit {
-    /// The bytes are malformed.
-    Bytes,
-    /// An effect does not fit the present value.
-    Effect(Misfit),
-}
-
-impl From<Malformed> for Unfit {
-    fn from(_: Malformed) -> Self {
-        Unfit::Bytes
-    }
-}
-
-impl Unfit {
+impl GroupError {
     /// The error of the block that begins at byte `at`.
     fn in_block(self, at: u64) -> LogError {
         match self {
-            Unfit::Bytes => LogError::Record { at },
-            Unfit::Effect(misfit) => LogError::Misfit { at, misfit },
+            GroupError::Misfit(misfit) => LogError::Misfit { at, misfit },
+            _ => LogError::Record { at },
         }
     }
 }
 
 /// The first record that a thread could not apply, and the block that it is in.
-type Damage = Mutex<Option<(u64, Unfit)>>;
+type Damage = Mutex<Option<(u64, GroupError)>>;
 
 /// A thread's access to the keyspace.
 struct Target {
@@ -433,7 +416,7 @@ impl Target {
                 self.handle.unlock();
                 applied
             });
-            if let Err(unfit) = applied.map_err(Unfit::from).and_then(|applied| applied) {
+            if let Err(unfit) = applied.map_err(GroupError::from).and_then(|applied| applied) {
                 damage.lock().get_or_insert((batch.at, unfit));
                 break;
             }
@@ -442,14 +425,14 @@ impl Target {
     }
 
     /// Applies an effect of a batch for which nothing is held yet.
-    fn apply_at(&mut self, batch: &Batch, place: &EffectPosition) -> Result<(), Unfit> {
+    fn apply_at(&mut self, batch: &Batch, place: &EffectPosition) -> Result<(), GroupError> {
         let mut source = Bytes(&batch.bytes[place.at..]);
         let mut context = Context { db: place.db, order: Order::default() };
         self.handle.enter();
         let applied =
             take_effect(&mut source, &mut context, |db, logged| self.apply_alone(db, logged));
         self.handle.exit();
-        applied.map_err(Unfit::from).and_then(|applied| applied)
+        applied.map_err(GroupError::from).and_then(|applied| applied)
     }
 
     /// Prefetches data for changes after this one.
@@ -467,14 +450,10 @@ impl Target {
     }
 
     /// Makes a change for which nothing is held yet.
-    fn apply_alone(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Unfit> {
-        let other = match &logged {
-            Logged::Effect(effect) => effect.source(),
-            Logged::Store { .. } => None,
-        };
+    fn apply_alone(&mut self, db: u16, logged: Logged<'_>) -> Result<(), GroupError> {
         match logged.key() {
             Some(key) => {
-                let other = other.map(|(_, other)| self.handle.hash(other));
+                let other = logged.source().map(|(_, other)| self.handle.hash(other));
                 let hashes = [Some(self.handle.hash(key)), other];
                 self.handle.lock_many(hashes.into_iter().flatten());
             }
@@ -486,21 +465,7 @@ impl Target {
     }
 
     /// Applies a change with its stripe, or the whole keyspace, locked.
-    fn apply_held(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Unfit> {
-        match logged {
-            Logged::Effect(effect) => {
-                self.handle.apply(db, &effect, Origin::LOCAL).map_err(Unfit::Effect)
-            }
-            Logged::Store { key, expiry, type_byte, value } => {
-                let key = Key { bytes: key, hash: self.handle.hash(key) };
-                let built: Result<(), rdb::Error> = self.handle.build(db, key, expiry, |handle| {
-                    let mut builder = Builder::new(handle, db, key);
-                    read_value(&mut Slice::new(value), type_byte, &mut builder)?;
-                    builder.finish();
-                    Ok(())
-                });
-                built.map_err(|_| Unfit::Bytes)
-            }
-        }
+    fn apply_held(&mut self, db: u16, logged: Logged<'_>) -> Result<(), GroupError> {
+        apply_logged(&mut self.handle, db, logged, Origin::LOCAL, false)
     }
 }

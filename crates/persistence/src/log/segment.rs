@@ -208,6 +208,7 @@ impl Segment {
 
     /// Creates a segment that begins with a record of `len` bytes already in the memory.
     pub fn of_record(epoch: u64, serial: bool, memory: Memory, len: usize) -> Self {
+        assert!(len <= memory.len(), "the record is in the memory");
         let mut segment = Segment::new(epoch, serial, memory);
         segment.end = len;
         segment.publish();
@@ -266,5 +267,6 @@ impl Segment {
         let mut filling = [FILLING; PAGE + FILLING_MIN];
         filling[..4].copy_from_slice(&(fill as u32 - 4).to_le_bytes());
         self.append(&filling[..fill]);
+        debug_assert!((before + self.len()).is_multiple_of(PAGE), "{before} {}", self.len());
     }
 }

@@ -81,6 +81,10 @@ impl Writer {
             self.torn = false;
         }
         let epoch = segments.first().map_or(self.previous, |segment| segment.epoch);
+        // A reader takes a block as one epoch, which follows on the one that it names.
+        assert!(segments.iter().all(|segment| segment.epoch == epoch), "a block is one epoch");
+        debug_assert!(segments.is_empty() || epoch > self.previous, "epochs ascend");
+        assert!(synced <= self.len, "bytes are written before they are synced");
         let offset = (self.len % PAGE as u64) as usize;
         self.front.begin_at(offset);
         self.front.append(&[0; BLOCK_HEAD_LEN]);

@@ -18,129 +18,66 @@
 //! | `11110000` | 4 bytes of length, the bytes | string |
 //! | `11110001` .. `11110100` | 2, 3, 4, 8 bytes | integer |
 
-use super::{Error, Item, ValueSink};
+use super::item_list::{COUNT_UNKNOWN, END, ItemList, Items, Layout, int, text};
+use super::{Error, Item};
 use petrel_keyspace::parse_int;
 
 const HEADER: usize = 6;
-const END: u8 = 0xff;
-const COUNT_UNKNOWN: u16 = u16::MAX;
 
-const MALFORMED: Error = Error::Malformed("a listpack is broken");
-
-/// A listpack with a validated structure: walking it cannot fail.
+/// The layout of listpacks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Listpack<'a> {
-    /// The items, without header and end.
-    items: &'a [u8],
-    len: usize,
-    /// Whether the header states another number of items.
-    is_miscounted: bool,
-}
+pub(super) struct OfListpack;
 
-impl<'a> Listpack<'a> {
-    /// Checks every item. Their number in the header follows from them, and may be wrong.
-    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Error> {
-        let (header, rest) = bytes.split_first_chunk::<HEADER>().ok_or(MALFORMED)?;
-        let (&end, items) = rest.split_last().ok_or(MALFORMED)?;
-        let [b0, b1, b2, b3, n0, n1] = *header;
-        if end != END || u32::from_le_bytes([b0, b1, b2, b3]) as usize != bytes.len() {
-            return Err(MALFORMED);
-        }
-        let (mut left, mut len) = (items, 0);
-        while !left.is_empty() {
-            left = split_item(left).ok_or(MALFORMED)?.1;
-            len += 1;
-        }
-        let stated = u16::from_le_bytes([n0, n1]);
-        let is_miscounted = stated != COUNT_UNKNOWN && usize::from(stated) != len;
-        Ok(Listpack { items, len, is_miscounted })
-    }
-
-    /// Like [`Listpack::new`], but reports a number of items that is stated wrongly to `sink`.
-    pub(super) fn read(bytes: &'a [u8], sink: &mut impl ValueSink) -> Result<Self, Error> {
-        let list = Self::new(bytes)?;
-        if list.is_miscounted {
-            sink.recounted("the number of items of a listpack");
-        }
-        Ok(list)
-    }
-
-    /// Number of items.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-}
-
-impl<'a> IntoIterator for Listpack<'a> {
-    type Item = Item<'a>;
-    type IntoIter = Items<'a>;
-
-    fn into_iter(self) -> Items<'a> {
-        Items(self.items)
-    }
-}
+/// A listpack with a validated structure.
+pub(super) type Listpack<'a> = ItemList<'a, OfListpack>;
 
 /// The items of a listpack.
-#[derive(Clone, Debug)]
-pub(super) struct Items<'a>(&'a [u8]);
+pub(super) type ListpackItems<'a> = Items<'a, OfListpack>;
 
-impl<'a> Iterator for Items<'a> {
-    type Item = Item<'a>;
+impl Layout for OfListpack {
+    const HEADER: usize = HEADER;
+    const MALFORMED: Error = Error::Malformed("a listpack is broken");
+    const COUNT: &'static str = "the number of items of a listpack";
 
+    /// The length behind the item belongs to it.
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
-        let (item, rest) = split_item(self.0)?;
-        self.0 = rest;
-        Some(item)
+    fn split_item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
+        let (&first, rest) = bytes.split_first()?;
+        let (item, rest) = match first {
+            0x00..=0x7f => (Item::Int(first.into()), rest),
+            0x80..=0xbf => text(rest, usize::from(first & 0x3f))?,
+            0xc0..=0xdf => {
+                let (&low, rest) = rest.split_first()?;
+                // The sign is the top one of 13 bits.
+                let shifted = (u16::from(first) << 8 | u16::from(low)) << 3;
+                (Item::Int((shifted as i16 >> 3).into()), rest)
+            }
+            0xe0..=0xef => {
+                let (&low, rest) = rest.split_first()?;
+                text(rest, usize::from(first & 0x0f) << 8 | usize::from(low))?
+            }
+            0xf0 => {
+                let (len, rest) = rest.split_first_chunk()?;
+                text(rest, u32::from_le_bytes(*len) as usize)?
+            }
+            0xf1 => int::<2>(rest)?,
+            0xf2 => int::<3>(rest)?,
+            0xf3 => int::<4>(rest)?,
+            0xf4 => int::<8>(rest)?,
+            _ => return None,
+        };
+        let back = BackLength::of(bytes.len() - rest.len());
+        Some((item, rest.strip_prefix(back.bytes())?))
     }
-}
 
-/// The first item and what follows it and its length; none if that is not an item.
-#[inline]
-fn split_item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
-    let (&first, rest) = bytes.split_first()?;
-    let (item, rest) = match first {
-        0x00..=0x7f => (Item::Int(first.into()), rest),
-        0x80..=0xbf => text(rest, usize::from(first & 0x3f))?,
-        0xc0..=0xdf => {
-            let (&low, rest) = rest.split_first()?;
-            // The sign is the top one of 13 bits.
-            let shifted = (u16::from(first) << 8 | u16::from(low)) << 3;
-            (Item::Int((shifted as i16 >> 3).into()), rest)
+    fn count(_: &[u8], mut items: &[u8]) -> Option<usize> {
+        let mut len = 0;
+        while !items.is_empty() {
+            items = Self::split_item(items)?.1;
+            len += 1;
         }
-        0xe0..=0xef => {
-            let (&low, rest) = rest.split_first()?;
-            text(rest, usize::from(first & 0x0f) << 8 | usize::from(low))?
-        }
-        0xf0 => {
-            let (len, rest) = rest.split_first_chunk()?;
-            text(rest, u32::from_le_bytes(*len) as usize)?
-        }
-        0xf1 => {
-            let (n, rest) = rest.split_first_chunk()?;
-            (Item::Int(i16::from_le_bytes(*n).into()), rest)
-        }
-        0xf2 => {
-            let (&[a, b, c], rest) = rest.split_first_chunk()?;
-            (Item::Int((i32::from_le_bytes([0, a, b, c]) >> 8).into()), rest)
-        }
-        0xf3 => {
-            let (n, rest) = rest.split_first_chunk()?;
-            (Item::Int(i32::from_le_bytes(*n).into()), rest)
-        }
-        0xf4 => {
-            let (n, rest) = rest.split_first_chunk()?;
-            (Item::Int(i64::from_le_bytes(*n)), rest)
-        }
-        _ => return None,
-    };
-    let back = BackLength::of(bytes.len() - rest.len());
-    Some((item, rest.strip_prefix(back.bytes())?))
-}
-
-fn text(bytes: &[u8], len: usize) -> Option<(Item<'_>, &[u8])> {
-    let (text, rest) = bytes.split_at_checked(len)?;
-    Some((Item::Text(text), rest))
+        Some(len)
+    }
 }
 
 /// The length that stands behind an item.

@@ -27,7 +27,7 @@
 //! | `read`, `read_stream` | values of each type, read |
 //! | `write`, `write_stream` | values of each type, written |
 //! | `module` | values of value types, in the form of modules |
-//! | `listpack`, `ziplist`, `zipmap`, `intset`, `lzf` | the byte formats inside |
+//! | `item_list`, `listpack`, `ziplist`, `zipmap`, `intset`, `lzf` | the byte formats inside |
 
 mod error;
 mod file;
@@ -35,6 +35,7 @@ mod file_read;
 mod file_write;
 mod functions;
 mod intset;
+mod item_list;
 mod key_run;
 mod kind;
 mod length;

@@ -109,7 +109,7 @@ fn read_list_of_ziplists<S: Source, K: ValueSink>(
     let mut scratch = Vec::new();
     let mut len = 0;
     for _ in 0..nodes {
-        let node = ziplist(read_blob(source, &mut scratch)?, sink)?;
+        let node = Ziplist::read(read_blob(source, &mut scratch)?, sink)?;
         len += node.len();
         for item in node {
             sink.element(item)?;
@@ -261,14 +261,6 @@ fn read_zipmap<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<
     Ok(())
 }
 
-fn ziplist<'b>(bytes: &'b [u8], sink: &mut impl ValueSink) -> Result<Ziplist<'b>, Error> {
-    let list = Ziplist::new(bytes)?;
-    if list.is_miscounted {
-        sink.recounted("the number of items of a ziplist");
-    }
-    Ok(list)
-}
-
 /// Type of the value in a ziplist or listpack.
 #[derive(Clone, Copy, Debug)]
 enum Packed {
@@ -290,7 +282,7 @@ fn read_ziplist<S: Source, K: ValueSink>(
     packed: Packed,
 ) -> Result<(), Error> {
     let mut scratch = Vec::new();
-    let list = ziplist(read_blob(source, &mut scratch)?, sink)?;
+    let list = Ziplist::read(read_blob(source, &mut scratch)?, sink)?;
     feed_packed(list.len(), list.into_iter(), packed, sink)
 }
 

@@ -27,7 +27,7 @@
 
 use super::kind::stream_version;
 use super::length::{read_count, read_number};
-use super::listpack::{self, Listpack};
+use super::listpack::{Listpack, ListpackItems};
 use super::sink::{DURATION_S, IDS_MAX};
 use super::text::read_blob;
 use super::{
@@ -368,7 +368,7 @@ fn read_node<K: ValueSink>(
 
 /// The items of a node.
 struct Items<'a> {
-    items: listpack::Items<'a>,
+    items: ListpackItems<'a>,
     left: usize,
 }
 

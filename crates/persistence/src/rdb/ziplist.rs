@@ -19,134 +19,75 @@
 //! | `11110000`, `11111110` | 3, 1 bytes | integer |
 //! | `1111nnnn` | | integer n - 1, n = 1 ..= 13 |
 
+use super::item_list::{END, ItemList, Layout, int, text};
 use super::{Error, Item};
 
 const HEADER: usize = 10;
-const END: u8 = 0xff;
-const COUNT_UNKNOWN: u16 = u16::MAX;
 /// Announces that the length of the item before takes four bytes.
 const WIDE: u8 = 254;
 
-const MALFORMED: Error = Error::Malformed("a ziplist is broken");
-
-/// A ziplist with a validated structure: walking it cannot fail.
+/// The layout of ziplists.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ziplist<'a> {
-    items: &'a [u8],
-    len: usize,
-    /// Whether the header states another number of items.
-    pub(super) is_miscounted: bool,
-}
+pub(super) struct OfZiplist;
 
-impl<'a> Ziplist<'a> {
-    /// Checks every item. Their number in the header follows from them, and may be wrong.
-    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Error> {
-        let (header, rest) = bytes.split_first_chunk::<HEADER>().ok_or(MALFORMED)?;
-        let (&end, items) = rest.split_last().ok_or(MALFORMED)?;
-        let [b0, b1, b2, b3, t0, t1, t2, t3, n0, n1] = *header;
-        if end != END || u32::from_le_bytes([b0, b1, b2, b3]) as usize != bytes.len() {
-            return Err(MALFORMED);
+/// A ziplist with a validated structure.
+pub(super) type Ziplist<'a> = ItemList<'a, OfZiplist>;
+
+impl Layout for OfZiplist {
+    const HEADER: usize = HEADER;
+    const MALFORMED: Error = Error::Malformed("a ziplist is broken");
+    const COUNT: &'static str = "the number of items of a ziplist";
+
+    fn split_item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
+        let (&first, rest) = split_before(bytes)?.1.split_first()?;
+        match first {
+            0x00..=0x3f => text(rest, usize::from(first)),
+            0x40..=0x7f => {
+                let (&low, rest) = rest.split_first()?;
+                text(rest, usize::from(first & 0x3f) << 8 | usize::from(low))
+            }
+            0x80 => {
+                let (len, rest) = rest.split_first_chunk()?;
+                text(rest, u32::from_be_bytes(*len) as usize)
+            }
+            0xc0 => int::<2>(rest),
+            0xd0 => int::<4>(rest),
+            0xe0 => int::<8>(rest),
+            0xf0 => int::<3>(rest),
+            0xfe => int::<1>(rest),
+            0xf1..=0xfd => Some((Item::Int(i64::from(first & 0x0f) - 1), rest)),
+            _ => None,
         }
+    }
+
+    /// Each item states the length of the one before, and the header the place of the last.
+    fn count(header: &[u8], items: &[u8]) -> Option<usize> {
         let (mut left, mut len, mut before) = (items, 0, 0);
         while !left.is_empty() {
-            let (stated, _, rest) = split_item(left).ok_or(MALFORMED)?;
-            if stated != before {
-                return Err(MALFORMED);
+            let rest = Self::split_item(left)?.1;
+            if split_before(left)?.0 != before {
+                return None;
             }
             before = left.len() - rest.len();
             left = rest;
             len += 1;
         }
-        let last = HEADER + items.len() - before;
-        if u32::from_le_bytes([t0, t1, t2, t3]) as usize != last {
-            return Err(MALFORMED);
-        }
-        let stated = u16::from_le_bytes([n0, n1]);
-        let is_miscounted = stated != COUNT_UNKNOWN && usize::from(stated) != len;
-        Ok(Ziplist { items, len, is_miscounted })
-    }
-
-    /// Number of items.
-    pub(super) fn len(&self) -> usize {
-        self.len
+        let last = u32::from_le_bytes(*header.get(4..)?.first_chunk()?) as usize;
+        (last == HEADER + items.len() - before).then_some(len)
     }
 }
 
-impl<'a> IntoIterator for Ziplist<'a> {
-    type Item = Item<'a>;
-    type IntoIter = Items<'a>;
-
-    fn into_iter(self) -> Items<'a> {
-        Items(self.items)
-    }
-}
-
-/// The items of a ziplist.
-#[derive(Clone, Debug)]
-pub(super) struct Items<'a>(&'a [u8]);
-
-impl<'a> Iterator for Items<'a> {
-    type Item = Item<'a>;
-
-    fn next(&mut self) -> Option<Item<'a>> {
-        let (_, item, rest) = split_item(self.0)?;
-        self.0 = rest;
-        Some(item)
-    }
-}
-
-/// The stated length of the item before the first, the first item, and what follows it; none if
-/// that is not an item.
-fn split_item(bytes: &[u8]) -> Option<(usize, Item<'_>, &[u8])> {
+/// The stated length of the item before the first, and what follows it.
+fn split_before(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&before, rest) = bytes.split_first()?;
-    let (before, rest) = match before {
-        END => return None,
+    match before {
+        END => None,
         WIDE => {
             let (before, rest) = rest.split_first_chunk()?;
-            (u32::from_le_bytes(*before) as usize, rest)
+            Some((u32::from_le_bytes(*before) as usize, rest))
         }
-        _ => (usize::from(before), rest),
-    };
-    let (&first, rest) = rest.split_first()?;
-    let (item, rest) = match first {
-        0x00..=0x3f => text(rest, usize::from(first))?,
-        0x40..=0x7f => {
-            let (&low, rest) = rest.split_first()?;
-            text(rest, usize::from(first & 0x3f) << 8 | usize::from(low))?
-        }
-        0x80 => {
-            let (len, rest) = rest.split_first_chunk()?;
-            text(rest, u32::from_be_bytes(*len) as usize)?
-        }
-        0xc0 => {
-            let (n, rest) = rest.split_first_chunk()?;
-            (Item::Int(i16::from_le_bytes(*n).into()), rest)
-        }
-        0xd0 => {
-            let (n, rest) = rest.split_first_chunk()?;
-            (Item::Int(i32::from_le_bytes(*n).into()), rest)
-        }
-        0xe0 => {
-            let (n, rest) = rest.split_first_chunk()?;
-            (Item::Int(i64::from_le_bytes(*n)), rest)
-        }
-        0xf0 => {
-            let (&[a, b, c], rest) = rest.split_first_chunk()?;
-            (Item::Int((i32::from_le_bytes([0, a, b, c]) >> 8).into()), rest)
-        }
-        0xfe => {
-            let (&n, rest) = rest.split_first()?;
-            (Item::Int((n as i8).into()), rest)
-        }
-        0xf1..=0xfd => (Item::Int(i64::from(first & 0x0f) - 1), rest),
-        _ => return None,
-    };
-    Some((before, item, rest))
-}
-
-fn text(bytes: &[u8], len: usize) -> Option<(Item<'_>, &[u8])> {
-    let (text, rest) = bytes.split_at_checked(len)?;
-    Some((Item::Text(text), rest))
+        _ => Some((usize::from(before), rest)),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Layout of an entry in its block.
 
 use crate::structures::large::Large;
+use crate::structures::stamp::STAMP;
 use bytes::Bytes;
 use std::cell::Cell;
 
@@ -87,6 +88,20 @@ pub(super) const KEY_AT: [u8; 32] = {
     table
 };
 
+// Fixed parts, expiries and wide lengths are words at multiples of 8. The bits of the first byte do
+// not overlap.
+const _: () = {
+    let mut meta = 0;
+    while meta < KEY_AT.len() {
+        assert!(KEY_AT[meta].is_multiple_of(8) && KEY_AT[meta] as usize >= HEADER);
+        meta += 1;
+    }
+    assert!(
+        KIND_MASK | EXPIRY | WIDE | SUB_MASK == u8::MAX && SUB_MASK.trailing_zeros() == SUB_SHIFT
+    );
+    assert!(KIND_MASK & EXPIRY == 0 && (KIND_MASK | EXPIRY) & WIDE == 0 && RAW & !SUB_MASK == 0);
+};
+
 /// Properties that determine the size and layout of an entry.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
@@ -104,6 +119,7 @@ impl Shape {
     }
 
     pub(super) fn head(self, access: u32, stamp: u16) -> Head {
+        debug_assert!(access >> 24 == 0 && self.inline_len & !usize::from(!STAMP) == 0);
         Head {
             word: Cell::new(u32::from(self.meta()) | access << 8),
             key_len: Cell::new(self.key_len as u16),

@@ -3,7 +3,7 @@
 
 use crate::server::Server;
 use crate::state::outgoing::stream::Stream;
-use petrel_keyspace::{Effect, EffectHead, EffectSink, Published, SinkSource};
+use petrel_keyspace::{Effect, EffectHead, EffectSink, Encoded, Published, SinkSource};
 use petrel_replication::{Encoder, FrameWriter};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
@@ -63,25 +63,35 @@ impl Recorder {
 }
 
 impl EffectSink for Recorder {
-    #[inline]
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
+        self.record_encoded(head, effect, None);
+    }
+
+    #[inline]
+    fn record_encoded<'s>(
+        &'s mut self,
+        head: EffectHead,
+        effect: &Effect<'_>,
+        encoded: Option<Encoded<'s>>,
+    ) -> Option<Encoded<'s>> {
         if !self.passes_on() {
             if !self.server.commands.is_loading() {
                 self.server.replication.replica_expires.note(head.db, effect);
             }
-            return;
+            return encoded;
         }
         if matches!(effect, Effect::Functions { .. })
             && self.stream.functions.fetch_max(head.order.0, SeqCst) > head.order.0
         {
             // A thread was faster that has put a later list into the stream.
-            return;
+            return encoded;
         }
         // Everything is held when that changes, so that a commit is written in one way.
-        match self.stream.encoding.has_frames() {
-            true => self.frame.add(head.db, effect),
-            false => self.encoder.add(head.db, effect),
+        if self.stream.encoding.has_frames() {
+            return Some(self.frame.add(head.db, effect, encoded));
         }
+        self.encoder.add(head.db, effect);
+        encoded
     }
 
     fn message(&mut self, message: &Published<'_>) -> bool {
