@@ -186,7 +186,7 @@ fn put_other(out: &mut Vec<u8>, context: &mut Context, db: u16, order: Order, ef
             let len = (out.len() - at - 8) as u64;
             out[at..at + 8].copy_from_slice(&len.to_le_bytes());
         }
-        Effect::CopyFrom { key, from_db, from, moved } => {
+        Effect::CopyFrom { key, from_db, from, moved, .. } => {
             head(out, context, with(kind::COPY_FROM, moved), key);
             put(out, from_db.into());
             put_bytes(out, from);
@@ -400,7 +400,7 @@ pub fn take_effect<'a, T>(
         }
         kind::COPY_FROM => {
             let from_db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-            Effect::CopyFrom { key, from_db, from: bytes.bytes()?, moved: has_option }
+            Effect::CopyFrom { key, from_db, from: bytes.bytes()?, moved: has_option, of: None }
         }
         kind::REMOVE => Effect::Remove { key, why: Removal::Deleted },
         kind::EXPIRE => Effect::Expire { key, expiry: option(bytes, has_option)? },

@@ -19,7 +19,7 @@ use super::read::{BlockReader, LogError};
 use super::recorder::{HAS_LAG, LENGTH_LONG};
 use super::segment::FILLING;
 use crate::load::Progress;
-use crate::rdb::{self, Slice, read_value};
+use crate::rdb::{self, read_to_end};
 
 use crate::value::Builder;
 use parking_lot::Mutex;
@@ -495,7 +495,7 @@ impl Target {
                 let key = Key { bytes: key, hash: self.handle.hash(key) };
                 let built: Result<(), rdb::Error> = self.handle.build(db, key, expiry, |handle| {
                     let mut builder = Builder::new(handle, db, key);
-                    read_value(&mut Slice::new(value), type_byte, &mut builder)?;
+                    read_to_end(value, type_byte, &mut builder)?;
                     builder.finish();
                     Ok(())
                 });
