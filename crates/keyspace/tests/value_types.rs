@@ -199,7 +199,7 @@ fn changes_pass_as_effects() {
     let error = apply(CELL.number, 9, b"").unwrap_err();
     assert!(error.contains(MALFORMED_CHANGE) && error.contains("'name'"), "{error}");
     let error = apply(TypeNumber(255), 0, b"").unwrap_err();
-    assert!(error.contains("no such type"), "{error}");
+    assert!(error.contains("another type"), "{error}");
     let error = apply(TypeNumber::JSON, 0, b"\x01\x00").unwrap_err();
     assert!(error.contains("another type"), "{error}");
     let name = other.key(b"name");
