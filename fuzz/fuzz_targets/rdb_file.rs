@@ -29,6 +29,7 @@ fuzz_target!(|input: &[u8]| {
         sum: true,
         dialect: Dialect::Redis,
         version_max: FileOptions::ANY_VERSION,
+        only_redis_types: false,
     };
     let mut writer = FileWriter::new(Cursor::new(Vec::new()), options).expect("memory takes all");
     let mut handle = keyspace.attach();

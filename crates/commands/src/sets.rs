@@ -9,10 +9,13 @@ use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::long::{UNITS_PER_CHANGE, UNITS_PER_ITEM, expect};
+use crate::session::Modes;
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
+use petrel_persistence::effects;
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
+use std::ops::Range;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -41,8 +44,32 @@ fn sadd(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(added as i64)
 }
 
+/// Applies the effects in the last argument of a command of a stream
+/// ([`petrel_persistence::effects::hide`]), whose keys are locked; none if there are none.
+#[inline]
+fn apply_hidden(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Option<Outcome> {
+    match ctx.session.is(Modes::LOADER) {
+        true => apply_hidden_group(ctx, keys),
+        false => None,
+    }
+}
+
+#[cold]
+fn apply_hidden_group(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Option<Outcome> {
+    let args = ctx.args();
+    let group = effects::hidden(args.get(keys.end)?)?;
+    let applied = effects::apply_hidden(&mut ctx.exec.ks, group, &args[keys]);
+    Some(match applied {
+        Ok(()) => ctx.number(0),
+        Err(error) => Err(Fail::new(format!("ERR {error}"))),
+    })
+}
+
 /// `SREM key member [member ...]`
 fn srem(ctx: &mut Ctx<'_>) -> Outcome {
+    if let Some(outcome) = apply_hidden(ctx, 1..2) {
+        return outcome;
+    }
     let (key, db) = (ctx.key(1), ctx.db());
     let removed = ctx.exec.ks.set_remove(db, key, &ctx.args()[2..])?;
     ctx.number(removed as i64)
@@ -172,6 +199,9 @@ fn srandmember(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SMOVE source destination member`
 fn smove(ctx: &mut Ctx<'_>) -> Outcome {
+    if let Some(outcome) = apply_hidden(ctx, 1..3) {
+        return outcome;
+    }
     let (source, destination, db) = (ctx.key(1), ctx.key(2), ctx.db());
     let member = ctx.arg(3);
     let is_member = match ctx.exec.ks.look(db, source) {

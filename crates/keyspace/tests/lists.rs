@@ -278,7 +278,7 @@ impl Kept {
             }
             Effect::ListRemove { key, index } => Kept::Remove(key.into(), index),
             Effect::ListTrim { key, from, len } => Kept::Trim(key.into(), from, len),
-            Effect::CopyFrom { key, from_db, from, moved } => {
+            Effect::CopyFrom { key, from_db, from, moved, .. } => {
                 Kept::CopyFrom(key.into(), from_db, from.into(), moved)
             }
             Effect::Remove { key, why } => Kept::Gone(key.into(), why),
@@ -300,7 +300,7 @@ impl Kept {
             Kept::Gone(key, why) => Effect::Remove { key, why: *why },
             Kept::Expire(key, expiry) => Effect::Expire { key, expiry: *expiry },
             Kept::CopyFrom(key, from_db, from, moved) => {
-                Effect::CopyFrom { key, from_db: *from_db, from, moved: *moved }
+                Effect::CopyFrom { key, from_db: *from_db, from, moved: *moved, of: None }
             }
         };
         let key = effect.key().unwrap();

@@ -151,6 +151,7 @@ impl ModuleWriter for Texts {
     fn unsigned(&mut self, _: u64) {}
     fn signed(&mut self, _: i64) {}
     fn double(&mut self, _: f64) {}
+    fn encoded(&mut self, _: &[u8]) {}
     fn text(&mut self, bytes: &[u8]) {
         self.0.push(bytes.to_vec());
     }

@@ -36,7 +36,7 @@ static CELL: ValueType = ValueType {
         _ => Err(MALFORMED_CHANGE),
     },
     event: |_| None,
-    commands: |key, change, out| out.command("CELL.PUT", &[key, change.body]),
+    commands: Some(|key, change, out| out.command("CELL.PUT", &[key, change.body])),
     digest: |held, digest| digest.ordered(text_of(held)),
     copy_effort: |_| 0,
     sizes: None,
@@ -133,7 +133,7 @@ const COPY: ValueType = ValueType {
     load: |_, _| Err(LoadError::Truncated),
     apply: |_, _| Ok(()),
     event: |_| None,
-    commands: |_, _, _| {},
+    commands: None,
     digest: |_, _| {},
     copy_effort: |_| 0,
     sizes: None,
@@ -199,7 +199,7 @@ fn changes_pass_as_effects() {
     let error = apply(CELL.number, 9, b"").unwrap_err();
     assert!(error.contains(MALFORMED_CHANGE) && error.contains("'name'"), "{error}");
     let error = apply(TypeNumber(255), 0, b"").unwrap_err();
-    assert!(error.contains("no such type"), "{error}");
+    assert!(error.contains("another type"), "{error}");
     let error = apply(TypeNumber::JSON, 0, b"\x01\x00").unwrap_err();
     assert!(error.contains("another type"), "{error}");
     let name = other.key(b"name");

@@ -43,6 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             sum: true,
             dialect: Dialect::Redis,
             version_max: FileOptions::ANY_VERSION,
+            only_redis_types: false,
         };
         let mut file = FileWriter::new(File::create(path)?, options)?;
         let (start, cpu) = (Instant::now(), processor_seconds()?);

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::log::effect::{Context, Logged, ROWS, put_effect, put_encoded, sample, take_effect};
-use crate::rdb::{Slice, read_value};
+use crate::rdb::read_to_end;
 use crate::value::Builder;
 use petrel_keyspace::custom::number::{Bytes, Malformed};
 use petrel_keyspace::{
@@ -141,6 +141,40 @@ pub fn apply_group(
     hashes: &mut Vec<KeyHash>,
 ) -> Result<(), GroupError> {
     lock_and(handle, group, hashes, |handle| apply_held(handle, group, origin))
+}
+
+/// First bytes of the member of an `SREM` or `SMOVE` in a stream of commands: a group follows that
+/// no command of Redis makes. Redis finds no such member, and Petrel applies the group.
+const HIDDEN: &[u8] = b"\0petrel-effects\0";
+
+/// Writes an effect for streams of commands, as the member of `SREM` of its key, or of `SMOVE` from
+/// its [`Effect::source`]. On a Redis replica the key is absent, so that nothing changes there.
+pub fn hide(db: u16, effect: &Effect<'_>) -> Vec<u8> {
+    let mut writer = GroupWriter::default();
+    writer.add(db, effect);
+    [HIDDEN, writer.bytes()].concat()
+}
+
+/// The group in a member, if it is one of [`hide`].
+pub fn hidden(argument: &[u8]) -> Option<&[u8]> {
+    argument.strip_prefix(HIDDEN)
+}
+
+/// Applies a group of effects on these keys, whose stripes are held.
+///
+/// # Errors
+/// If the group is malformed, has other keys, or does not fit the present data.
+pub fn apply_hidden(handle: &mut Handle, group: &[u8], keys: &[&[u8]]) -> Result<(), GroupError> {
+    let (databases, mut beyond, mut is_held) = (handle.keyspace().databases(), None, true);
+    visit_keys(group, |db, key| {
+        beyond = beyond.or((db >= databases).then_some(db));
+        is_held &= key.is_some_and(|key| keys.contains(&key));
+    })?;
+    match beyond {
+        Some(db) => Err(GroupError::Database(db)),
+        None if !is_held => Err(GroupError::Malformed),
+        None => apply_held(handle, group, Origin::LOCAL),
+    }
 }
 
 /// Operations of a group that the keyspace alone cannot apply.
@@ -358,8 +392,7 @@ pub(crate) fn apply_logged(
                     let builder = Builder::new(handle, db, key);
                     let mut builder =
                         if keeps_expired { builder.keeping_expired() } else { builder };
-                    read_value(&mut Slice::new(value), type_byte, &mut builder)
-                        .map_err(|_| GroupError::Value)?;
+                    read_to_end(value, type_byte, &mut builder).map_err(|_| GroupError::Value)?;
                     builder.finish();
                     Ok(())
                 })
@@ -404,7 +437,7 @@ mod tests {
             (0, Effect::Put { key: b"a", value, expiry: Some(5) }),
             (3, Effect::Put { key: b"b", value, expiry: None }),
             (0, push(b"l", b"x")),
-            (0, Effect::CopyFrom { key: b"m", from_db: 0, from: b"l", moved: true }),
+            (0, Effect::CopyFrom { key: b"m", from_db: 0, from: b"l", moved: true, of: None }),
         ]);
         let mut keys = Vec::new();
         visit_keys(&bytes, |db, key| keys.push((db, key.unwrap().to_vec()))).unwrap();
@@ -437,7 +470,7 @@ mod tests {
         };
         [&b"a"[..], b"m", b"n", b"o"].into_iter().for_each(|key| put(&mut handle, key));
         let value = StrRef::Bytes(b"new");
-        let from = |key, from| Effect::CopyFrom { key, from_db: 0, from, moved: false };
+        let from = |key, from| Effect::CopyFrom { key, from_db: 0, from, moved: false, of: None };
         let write = |key| Effect::Write { key, offset: 3, bytes: b"er" };
         let remove = |key| Effect::Remove { key, why: Removal::Deleted };
         let bytes = group(&[

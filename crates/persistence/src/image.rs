@@ -449,8 +449,10 @@ impl Shares {
             Some(wanted) => (wanted(view.key()), NOTHING_EXPIRED),
         };
         // A hash with only expired fields counts as absent.
-        let is_left_out =
-            !is_wanted || self.is_over() || view.hash(now_ms).is_ok_and(|hash| hash.alive() == 0);
+        let is_left_out = !is_wanted
+            || self.is_over()
+            || self.options.omits(view)
+            || view.hash(now_ms).is_ok_and(|hash| hash.alive() == 0);
         if let Some(portions) = key.portions.clone() {
             let head = (!is_left_out).then(|| self.head(&key, now_ms));
             self.begin(Begun { head, portions, now_ms });

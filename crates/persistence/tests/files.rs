@@ -19,6 +19,7 @@ const PLAIN: FileOptions = FileOptions {
     sum: true,
     dialect: Dialect::Redis,
     version_max: FileOptions::ANY_VERSION,
+    only_redis_types: false,
 };
 
 /// Database and name of each key, with its payload and expiry.

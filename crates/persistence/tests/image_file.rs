@@ -19,6 +19,7 @@ const OPTIONS: FileOptions = FileOptions {
     sum: true,
     dialect: Dialect::Redis,
     version_max: FileOptions::ANY_VERSION,
+    only_redis_types: false,
 };
 
 struct Random(u64);

@@ -28,6 +28,7 @@ const OPTIONS: FileOptions = FileOptions {
     sum: true,
     dialect: Dialect::Redis,
     version_max: FileOptions::ANY_VERSION,
+    only_redis_types: false,
 };
 
 /// Database and name of each key, with its value and expiry.

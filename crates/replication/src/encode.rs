@@ -9,17 +9,23 @@
 //! | `ListSet`, `ListTrim` | `LSET`, `LTRIM` |
 //! | `ListInsert` in the middle | `LSET index mark`, `LINSERT BEFORE mark element`, `LSET index+1 neighbour` |
 //! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
+//! | `Custom` of a type that Redis does not have | `SREM key effect` |
+//! | `Store`, `CopyFrom` of such a type | `DEL`; `SREM key effect`, `SMOVE from key effect` |
 //! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
 //!
 //! Changes of one element become the command of the effect's name; [`super::streams`] has streams.
-//! Value types write their changes themselves ([`petrel_keyspace::custom::ValueType::commands`]).
+//! Value types write their changes themselves ([`petrel_keyspace::custom::ValueType::commands`]). A
+//! key of a type that Redis does not have is absent on its replicas: its effects are the last
+//! argument of a command that changes nothing there, and which Petrel applies
+//! ([`petrel_persistence::effects::hide`]).
 //! Every command has the same result on a replica with the primary's state: none fails, and none
 //! depends on the time.
 
 use crate::commands::{Arg, Batch, Commands, command, gather};
 use petrel_keyspace::custom::{CommandWriter, type_of_number};
 use petrel_keyspace::types::list::End;
-use petrel_keyspace::{Effect, HashRef, Published, Removal, StrRef, Type};
+use petrel_keyspace::{Effect, HashRef, Published, Removal, StrRef, Type, View};
+use petrel_persistence::effects::hide;
 use petrel_persistence::rdb::Dialect;
 use petrel_persistence::value;
 use std::ops::ControlFlow;
@@ -189,8 +195,19 @@ impl Encoder {
         let commands = &mut self.commands;
         match *effect {
             Effect::Put { key, value, expiry } => self.put(key, value, expiry),
+            Effect::Store { key, value, .. } if is_unknown_to_redis(value) => {
+                commands.command(&["DEL"], &[key]);
+                commands.command(&["SREM"], &[key, &hide(db, effect)]);
+            }
             Effect::Store { key, value, expiry } => self.store(key, value, expiry),
-            Effect::CopyFrom { key, from_db, from, moved } => {
+            Effect::CopyFrom { key, from_db, from, of: Some(of), .. }
+                if !value::is_of_redis(of) =>
+            {
+                commands.command(&["DEL"], &[key]);
+                commands.select(from_db);
+                commands.command(&["SMOVE"], &[from, key, &hide(db, effect)]);
+            }
+            Effect::CopyFrom { key, from_db, from, moved, .. } => {
                 self.copy((db, key), (from_db, from), moved);
             }
             Effect::Remove { .. } if continues => {}
@@ -242,10 +259,9 @@ impl Encoder {
             Effect::FieldRemove { key, field, .. } => gather!(commands, "HDEL", key, field),
             Effect::Stream { key, change } => self.stream(key, change),
             Effect::Custom { key, of, change } => {
-                // An effect of a type that is not in the table does not come from a mutator.
-                debug_assert!(type_of_number(of).is_some(), "{of:?}");
-                if let Some(of) = type_of_number(of) {
-                    (of.commands)(key, change, commands);
+                match type_of_number(of).and_then(|of| of.commands) {
+                    Some(write) => write(key, change, commands),
+                    None => commands.command(&["SREM"], &[key, &hide(db, effect)]),
                 }
             }
             Effect::Functions { sources } => self.functions(sources.iter().copied()),
@@ -274,7 +290,7 @@ impl Encoder {
         }
     }
 
-    fn store(&mut self, key: &[u8], view: petrel_keyspace::View<'_>, expiry: Option<i64>) {
+    fn store(&mut self, key: &[u8], view: View<'_>, expiry: Option<i64>) {
         let hash = (view.type_of() == Type::Hash).then(|| view.hash(0).ok()).flatten();
         if let Some(hash) = hash.filter(|hash| hash.earliest_expiry().is_some()) {
             return self.store_fields(key, hash, expiry);
@@ -411,6 +427,10 @@ impl Encoder {
             command!(self.commands, "LREM", &self.marked_key[..], count, &self.mark[..]);
         }
     }
+}
+
+fn is_unknown_to_redis(value: View<'_>) -> bool {
+    matches!(value.type_of(), Type::Custom(of) if !value::is_of_redis(of))
 }
 
 fn push_name(end: End) -> &'static str {

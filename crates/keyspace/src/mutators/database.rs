@@ -4,6 +4,7 @@ use crate::handle::Handle;
 use crate::state::cleared::Cleared;
 use crate::state::effect::{Effect, Removal};
 use crate::state::tracking::Tracked;
+use crate::structures::form::Type;
 use crate::structures::key_hash::Key;
 
 impl Handle {
@@ -174,7 +175,12 @@ impl Handle {
         if self.has_sink() {
             self.level_orders(key, from);
         }
-        let effect = Effect::CopyFrom { key: key.bytes, from_db, from: from.bytes, moved };
+        let found = if self.has_sink() { self.find(db, key) } else { None };
+        let of = match found.map(|(_, entry)| entry.type_of()) {
+            Some(Type::Custom(number)) => Some(number),
+            _ => None,
+        };
+        let effect = Effect::CopyFrom { key: key.bytes, from_db, from: from.bytes, moved, of };
         self.record(db, key, &effect);
         if self.has_sink() {
             self.level_orders(key, from);

@@ -49,6 +49,8 @@ pub enum Effect<'a> {
         from: &'a [u8],
         /// Whether the other key is removed next, so that the value may be moved.
         moved: bool,
+        /// Type of the value, if it is a value type's. Not needed to apply the effect.
+        of: Option<TypeNumber>,
     },
     /// The key is removed.
     Remove {

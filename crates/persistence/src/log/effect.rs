@@ -130,7 +130,8 @@ crate::records! {
         38 "all function libraries; the order is the number of the change"
             (Effect::Functions { sources }) [sources: Texts];
         39 "copy of another key, which is removed next if moved"
-            (Effect::CopyFrom { key, from_db, from, moved })
+            (Effect::CopyFrom { key, from_db, from, moved, .. })
+            => Logged::Effect(Effect::CopyFrom { key, from_db, from, moved, of: None }),
             [key: Text, from_db: Short, from: Text, moved: Flag<WITH>];
         55 "value of a value type changed" (Effect::Custom { key, of: TypeNumber(of), change })
             [key: Text, of: Byte, change: Change];

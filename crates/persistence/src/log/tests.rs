@@ -352,6 +352,7 @@ fn what_was_loaded_beside_other_keys_is_in_the_log() {
         sum: true,
         dialect: Dialect::Redis,
         version_max: FileOptions::ANY_VERSION,
+        only_redis_types: false,
     };
     let image = Image::begin_some(&mut handle, options, Arc::new(|_: &[u8]| true)).unwrap();
     handle.unlock();

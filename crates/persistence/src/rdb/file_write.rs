@@ -7,7 +7,7 @@ use super::sum::{Sum, checksum, join};
 use super::text::{write_bytes, write_text};
 use super::{Dialect, Error, FileError, Form, Item, KeyRun, Shape, Spill, ValueSink, Writer};
 use crate::value;
-use petrel_keyspace::{StrRef, Usage, View};
+use petrel_keyspace::{StrRef, Type, Usage, View};
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// Bytes that are handed to the file together.
@@ -24,11 +24,20 @@ pub struct FileOptions {
     pub dialect: Dialect,
     /// The newest version that may be used, for servers that know no newer one: [`Form::within`].
     pub version_max: u16,
+    /// Values of types that Redis does not have are left out
+    /// ([`commands`](petrel_keyspace::custom::ValueType::commands)).
+    pub only_redis_types: bool,
 }
 
 impl FileOptions {
     /// Value of [`FileOptions::version_max`] that omits nothing.
     pub const ANY_VERSION: u16 = u16::MAX;
+
+    /// Whether a value is left out because Redis has no such type.
+    pub fn omits(&self, view: View<'_>) -> bool {
+        self.only_redis_types
+            && matches!(view.type_of(), Type::Custom(of) if !value::is_of_redis(of))
+    }
 
     /// The form of a value as it is at a moment in Unix milliseconds.
     ///

@@ -62,6 +62,7 @@ pub use file_write::{FileOptions, FileWriter, KeyEncoder};
 pub use functions::{dump_functions, restore_functions};
 pub use key_run::KeyRun;
 pub use kind::{Dialect, Form, STRING, StreamFacts, type_of};
+pub use module::read_to_end;
 pub use payload::{Leniency, compressed_len, open, seal};
 pub use read::read_value;
 pub use sink::{

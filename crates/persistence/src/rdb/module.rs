@@ -7,13 +7,24 @@
 //! parts, each: 1, signed number | 2, unsigned number | 3, 32-bit float | 4, double | 5, string
 //! 0
 //! ```
+//!
+//! A value of an unknown type that has changed since is one of the module `petrel-up`:
+//!
+//! ```text
+//! type byte, or 0 if there are only changes; number of the module, or 0; string: the value, or the
+//! parts of a module's
+//! changes, each: number of the type, operation, string: body
+//! ```
 
-use super::kind::type_byte::ARRAY;
+use super::kind::{type_byte, type_of};
 use super::length::read_number;
 use super::skip::skip_text;
 use super::text::read_text;
-use super::{CustomItem, Error, Source, ValueSink};
-use petrel_keyspace::custom::{LoadError, ModuleReader, type_of_module, type_of_type_byte};
+use super::{CustomItem, Error, Slice, Source, ValueSink, read_value};
+use petrel_keyspace::custom::unknown::{CHANGED_MODULE, Encoded, UNKNOWN, Unknown};
+use petrel_keyspace::custom::{
+    CustomChange, LoadError, ModuleReader, TypeNumber, ValueType, type_of_module, type_of_type_byte,
+};
 
 /// The end of the value.
 pub(super) const END: u64 = 0;
@@ -34,7 +45,28 @@ const OTHER_PART: LoadError =
 /// Reads a value of a value type.
 pub(super) fn read<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
     let module = read_number(source)?;
-    let of = type_of_module(module).ok_or(Error::Unsupported("the value is of a module"))?;
+    if module == CHANGED_MODULE {
+        return read_changed(source, sink);
+    }
+    if let Some(of) = type_of_module(module) {
+        return read_known(source, (of, module), sink);
+    }
+    if !sink.keeps_unknown() {
+        return Err(Error::Unsupported("the value is of a module"));
+    }
+    let mut copying = Copying { source, bytes: Vec::new() };
+    skip_parts(&mut copying)?;
+    let mut bytes = copying.bytes;
+    // The end is no part.
+    bytes.pop();
+    keep(Encoded { type_byte: type_byte::MODULE_2, module: Some(module), bytes }, sink)
+}
+
+fn read_known<S: Source, K: ValueSink>(
+    source: &mut S,
+    (of, module): (&'static ValueType, u64),
+    sink: &mut K,
+) -> Result<(), Error> {
     let value = (of.load)(&mut Reader::new(source, sink.seed(), true), module)?;
     if read_number(source)? != END {
         return Err(OTHER_PART.into());
@@ -42,14 +74,91 @@ pub(super) fn read<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Res
     sink.custom(of, CustomItem::Loaded(value))
 }
 
+fn keep<K: ValueSink>(value: Encoded, sink: &mut K) -> Result<(), Error> {
+    sink.custom(&UNKNOWN, CustomItem::Loaded(Unknown::loaded(value)))
+}
+
+/// Reads a value with its later changes, one of which was of an unknown type to the writer.
+fn read_changed<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
+    const MALFORMED: Error = Error::Malformed("a changed value of an unknown type is broken");
+    let mut reader = Reader::new(source, sink.seed(), true);
+    let byte = u8::try_from(reader.unsigned()?).map_err(|_| MALFORMED)?;
+    let module = reader.unsigned()?;
+    let mut bytes = reader.text()?.to_vec();
+    let of_module = byte == type_byte::MODULE_2;
+    match type_of_module(module).filter(|_| of_module) {
+        // No value is within another.
+        _ if of_module && module == CHANGED_MODULE => return Err(MALFORMED),
+        Some(of) => {
+            bytes.push(END as u8);
+            let mut value = Slice::new(&bytes);
+            read_known(&mut value, (of, module), sink)?;
+            if value.left() > 0 {
+                return Err(MALFORMED);
+            }
+        }
+        None if of_module && sink.keeps_unknown() => {
+            keep(Encoded { type_byte: byte, module: Some(module), bytes }, sink)?;
+        }
+        None if of_module => return Err(Error::Unsupported("the value is of a module")),
+        None if byte == 0 => {}
+        None => read_to_end(&bytes, byte, sink)?,
+    }
+    let mut any = byte != 0;
+    loop {
+        match read_number(source)? {
+            END if any => return Ok(()),
+            UNSIGNED => {}
+            _ => return Err(MALFORMED),
+        }
+        let mut reader = Reader::new(source, 0, true);
+        let of = u8::try_from(read_number(reader.source)?).map_err(|_| MALFORMED)?;
+        let op = u8::try_from(reader.unsigned()?).map_err(|_| MALFORMED)?;
+        let body = reader.text()?;
+        sink.change(TypeNumber(of), CustomChange { op, body })?;
+        any = true;
+    }
+}
+
+/// Reads a value that takes all these bytes, and keeps one of an unknown type byte.
+///
+/// # Errors
+/// Those of [`read_value`].
+pub fn read_to_end<K: ValueSink>(bytes: &[u8], byte: u8, sink: &mut K) -> Result<(), Error> {
+    let is_known =
+        matches!(byte, type_byte::MODULE_1 | type_byte::MODULE_2) || type_of(byte).is_some();
+    if !is_known && sink.keeps_unknown() {
+        return keep(Encoded { type_byte: byte, module: None, bytes: bytes.to_vec() }, sink);
+    }
+    read_value(&mut Slice::new(bytes), byte, sink)
+}
+
+/// A source that keeps a copy of the bytes that are taken from it.
+struct Copying<'s, S> {
+    source: &'s mut S,
+    bytes: Vec<u8>,
+}
+
+impl<S: Source> Source for Copying<'_, S> {
+    fn take(&mut self, len: usize) -> Result<&[u8], Error> {
+        let taken = self.source.take(len)?;
+        self.bytes.extend_from_slice(taken);
+        Ok(taken)
+    }
+
+    fn left(&self) -> usize {
+        self.source.left()
+    }
+}
+
 /// Reads a value of a value type that has a type byte of its own.
 pub(super) fn read_under_byte<S: Source, K: ValueSink>(
     source: &mut S,
-    type_byte: u8,
+    byte: u8,
     sink: &mut K,
 ) -> Result<(), Error> {
-    let of = type_of_type_byte(type_byte).ok_or(Error::Unsupported(match type_byte {
-        ARRAY => "the value is an array",
+    let of = type_of_type_byte(byte).ok_or(Error::Unsupported(match byte {
+        type_byte::ARRAY => "the value is an array",
         _ => "the value is of an unknown type",
     }))?;
     let value = (of.load)(&mut Reader::new(source, sink.seed(), false), 0)?;
@@ -59,6 +168,10 @@ pub(super) fn read_under_byte<S: Source, K: ValueSink>(
 /// Reads over a value of any module.
 pub(super) fn skip<S: Source>(source: &mut S) -> Result<(), Error> {
     read_number(source)?;
+    skip_parts(source)
+}
+
+fn skip_parts<S: Source>(source: &mut S) -> Result<(), Error> {
     loop {
         match read_number(source)? {
             END => return Ok(()),

@@ -1,7 +1,7 @@
 //! The neutral form in which values pass between bytes and a keyspace.
 
 use super::Error;
-use petrel_keyspace::custom::{Chunk, Held, Loaded, TypeNumber, ValueType};
+use petrel_keyspace::custom::{Chunk, CustomChange, Held, Loaded, TypeNumber, ValueType};
 
 /// A string: of a list, a set, a hash, a stream, or a key's value.
 ///
@@ -194,6 +194,17 @@ pub trait ValueSink {
 
     /// A whole value of a value type, without `begin`.
     fn custom(&mut self, of: &'static ValueType, value: CustomItem<'_>) -> Result<(), Error>;
+
+    /// A change of the value, of a type that the writer of the value did not know.
+    fn change(&mut self, of: TypeNumber, change: CustomChange<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether values of unknown modules are wanted, as
+    /// [`UNKNOWN`](petrel_keyspace::custom::unknown::UNKNOWN); they are an error otherwise.
+    fn keeps_unknown(&self) -> bool {
+        false
+    }
 
     /// The next part of a value of a value type.
     fn chunk(&mut self, chunk: &dyn Chunk) -> Result<(), Error> {

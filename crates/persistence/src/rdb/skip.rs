@@ -165,6 +165,7 @@ impl ValueSink for Nowhere {
     fn scored(&mut self, _: Item<'_>, _: f64) -> Result<(), Error> { Ok(()) }
     fn field(&mut self, _: Item<'_>, _: Item<'_>, _: Option<i64>) -> Result<(), Error> { Ok(()) }
     fn custom(&mut self, _: &'static ValueType, _: CustomItem<'_>) -> Result<(), Error> { Ok(()) }
+    fn keeps_unknown(&self) -> bool { true }
     fn entry(&mut self, _: StreamId, _: &[Item<'_>]) -> Result<(), Error> { Ok(()) }
     fn state(&mut self, _: &StreamState) -> Result<(), Error> { Ok(()) }
     fn group(&mut self, _: &Group<'_>) -> Result<(), Error> { Ok(()) }

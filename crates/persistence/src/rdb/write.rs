@@ -166,6 +166,12 @@ impl ModuleWriter for Writer<'_> {
         write_text(self.out, Item::Text(bytes), self.compressor.as_mut());
         self.spill_if_much();
     }
+
+    fn encoded(&mut self, parts: &[u8]) {
+        debug_assert!(self.has_sorts);
+        self.out.extend_from_slice(parts);
+        self.spill_if_much();
+    }
 }
 
 impl ValueSink for Writer<'_> {

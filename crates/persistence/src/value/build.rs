@@ -5,7 +5,7 @@ use crate::rdb::{
     Consumer, CustomItem, Error, Group, Item, Pending, Producers, Shape, StreamId, StreamState,
     ValueSink,
 };
-use petrel_keyspace::custom::{Held, Loaded, ValueType};
+use petrel_keyspace::custom::{CustomChange, Held, Loaded, TypeNumber, ValueType, type_of_number};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::{FieldExpiry, Handle, Key, Value, WrongType};
 
@@ -33,6 +33,8 @@ pub struct Builder<'h, 'k> {
     is_set: bool,
     /// Fields that have expired are part of the value.
     keeps_expired: bool,
+    /// Values of unknown modules are refused.
+    refuses_unknown: bool,
     /// Fields were left out because they have expired.
     left_out: bool,
     /// A count that was stated wrongly.
@@ -54,6 +56,7 @@ impl<'h, 'k> Builder<'h, 'k> {
             key,
             is_set: false,
             keeps_expired: false,
+            refuses_unknown: false,
             left_out: false,
             recounted: None,
             corrected: None,
@@ -65,6 +68,11 @@ impl<'h, 'k> Builder<'h, 'k> {
     /// Keeps expired fields, which are removed later like those of any other hash.
     pub fn keeping_expired(self) -> Self {
         Builder { keeps_expired: true, ..self }
+    }
+
+    /// Refuses values of unknown modules.
+    pub fn refusing_unknown(self) -> Self {
+        Builder { refuses_unknown: true, ..self }
     }
 
     /// Builds outside of [`Handle::build`], with the stripe locked only at intervals: every element
@@ -195,6 +203,20 @@ impl ValueSink for Builder<'_, '_> {
         self.hold()?;
         self.handle.store_loaded(self.db, self.key, of, value);
         Ok(())
+    }
+
+    fn change(&mut self, of: TypeNumber, change: CustomChange<'_>) -> Result<(), Error> {
+        if self.refuses_unknown && type_of_number(of).is_none() {
+            return Err(Error::Unsupported("the value is of an unknown type"));
+        }
+        self.hold()?;
+        self.handle.apply_custom(self.db, self.key, of, change).map_err(Error::Refused)?;
+        self.made();
+        Ok(())
+    }
+
+    fn keeps_unknown(&self) -> bool {
+        !self.refuses_unknown
     }
 
     fn seed(&self) -> u64 {

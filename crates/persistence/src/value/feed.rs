@@ -84,6 +84,11 @@ pub fn feed_element(
     }
 }
 
+/// Whether Redis has a value type, so that its replicas can be sent values.
+pub fn is_of_redis(number: TypeNumber) -> bool {
+    type_of_number(number).is_some_and(|of| of.commands.is_some())
+}
+
 fn feed_custom(view: View<'_>, number: TypeNumber, sink: &mut impl ValueSink) -> Result<(), Error> {
     match (type_of_number(number), view.held()) {
         (Some(of), Some(held)) => sink.custom(of, CustomItem::Held(held)),

@@ -7,7 +7,7 @@ mod stream;
 
 pub use build::Builder;
 pub(crate) use build::Hold;
-pub use feed::{feed, feed_element, form, shape};
+pub use feed::{feed, feed_element, form, is_of_redis, shape};
 
 use crate::rdb::{self, Dialect, Error, Leniency, Writer};
 use petrel_keyspace::{Handle, Key, View};
@@ -58,7 +58,7 @@ pub fn restore(
 ) -> Result<(), Error> {
     let (type_byte, mut source) = rdb::open(payload, leniency)?;
     handle.build(db, key, expiry, |handle| {
-        let mut builder = Builder::new(handle, db, key).keeping_expired();
+        let mut builder = Builder::new(handle, db, key).keeping_expired().refusing_unknown();
         rdb::read_value(&mut source, type_byte, &mut builder)?;
         if let Some(what) = builder.miscounted().filter(|_| !leniency.any_count) {
             return Err(Error::Malformed(what));

@@ -10,6 +10,7 @@
 //! | `damaged` | loading damaged files, and the parts of them that `mend` keeps |
 //! | `malformed` | broken payloads are refused, whatever is broken |
 //! | `type_byte` | a value type under a type byte of its own |
+//! | `unknown` | values of types that are not known |
 
 mod check;
 mod damaged;
@@ -19,3 +20,4 @@ mod model;
 mod old_forms;
 mod round_trip;
 mod type_byte;
+mod unknown;

@@ -30,7 +30,7 @@ static NUMBER: ValueType = ValueType {
     },
     apply: |_, _| Ok(()),
     event: |_| None,
-    commands: |_, _, _| {},
+    commands: None,
     digest: |_, _| {},
     copy_effort: |_| 0,
     sizes: None,

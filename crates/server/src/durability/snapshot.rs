@@ -542,5 +542,6 @@ fn file_options(config: &Config) -> FileOptions {
         sum: config.rdbchecksum,
         dialect: config.form(),
         version_max: config.rdb_version_max(),
+        only_redis_types: false,
     }
 }

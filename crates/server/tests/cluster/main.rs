@@ -14,4 +14,5 @@ mod shares;
 mod tally;
 mod transactions;
 mod value_type;
+mod value_type_spread;
 mod whole;

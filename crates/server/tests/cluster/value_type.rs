@@ -16,10 +16,10 @@ use std::time::Duration;
 const MANY: i64 = 2000;
 
 /// A directory that is removed in the end.
-struct Dir(PathBuf);
+pub struct Dir(pub PathBuf);
 
 impl Dir {
-    fn new() -> Self {
+    pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("petrel-tally-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let dir = std::env::temp_dir().join(name);
@@ -35,13 +35,18 @@ impl Drop for Dir {
 }
 
 /// A server that is no member of a cluster, with the files of the directory.
-struct Alone(Option<Running>, PathBuf);
+pub struct Alone(pub Option<Running>, PathBuf);
 
 impl Alone {
-    fn start(dir: &Path, appendonly: bool) -> Self {
+    pub fn start(dir: &Path, appendonly: bool) -> Self {
+        Self::start_at(dir, appendonly, 0)
+    }
+
+    /// Starts one that listens at a TCP port, too.
+    pub fn start_at(dir: &Path, appendonly: bool, port: u16) -> Self {
         let socket = dir.join("s");
         let config = Config {
-            port: 0,
+            port,
             unixsocket: Some(socket.clone()),
             threads: 1,
             save: SavePoints::default(),
@@ -62,7 +67,7 @@ impl Alone {
         Alone(Some(running), socket)
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         connect(&self.1)
     }
 }
@@ -76,7 +81,7 @@ impl Drop for Alone {
     }
 }
 
-fn text(value: Value) -> String {
+pub fn text(value: Value) -> String {
     match value {
         Value::Bulk(text) | Value::Simple(text) | Value::Verbatim { text, .. } => {
             String::from_utf8_lossy(&text).into_owned()

@@ -17,10 +17,12 @@
 //! | `types` | all types, by number, name and module |
 //! | `held` | a value at a key, with the type it belongs to and its snapshot |
 //! | `number` | numbers and byte strings as changes encode them |
+//! | `unknown` | values of types that this build does not know |
 
 pub(crate) mod held;
 pub mod number;
 pub(crate) mod types;
+pub mod unknown;
 
 use std::any::Any;
 use std::fmt;
@@ -31,6 +33,8 @@ use std::ops::ControlFlow;
 pub struct TypeNumber(pub u8);
 
 impl TypeNumber {
+    /// Types that this build does not know; no change has this number.
+    pub const UNKNOWN: TypeNumber = TypeNumber(0);
     /// Vector sets.
     pub const VECTOR_SET: TypeNumber = TypeNumber(1);
     /// JSON documents.
@@ -73,8 +77,9 @@ pub struct ValueType {
     pub apply: fn(&mut dyn Slot, CustomChange<'_>) -> Result<(), Why>,
     /// The keyspace event of an operation, if it has one.
     pub event: fn(u8) -> Option<&'static str>,
-    /// Writes a change of a key as the commands that make it on a Redis replica.
-    pub commands: fn(&[u8], CustomChange<'_>, &mut dyn CommandWriter),
+    /// Writes a change of a key as the commands that make it on a Redis replica. None if Redis has
+    /// no such type: its replicas are sent neither values nor changes then.
+    pub commands: Option<WriteCommands>,
     /// Adds a value to the digest of `DEBUG DIGEST`.
     pub digest: fn(Held<'_>, &mut dyn ValueDigest),
     /// Estimates the effort of a copy of a value, in units of about ten nanoseconds.
@@ -82,6 +87,9 @@ pub struct ValueType {
     /// The line of `INFO keysizes` and the length of a value; none if there is no such line.
     pub sizes: Option<(&'static str, LengthOf)>,
 }
+
+/// Writes a change of a key as commands.
+pub type WriteCommands = fn(&[u8], CustomChange<'_>, &mut dyn CommandWriter);
 
 /// Returns the length of a value.
 pub type LengthOf = fn(Held<'_>) -> usize;
@@ -251,6 +259,8 @@ pub trait ModuleWriter {
     fn double(&mut self, n: f64);
     /// A string.
     fn text(&mut self, bytes: &[u8]);
+    /// Parts of a module's value that are encoded already, each with its sort.
+    fn encoded(&mut self, parts: &[u8]);
 }
 
 /// Reads the parts that a [`ModuleWriter`] wrote. Input may be forged: a number of parts to come is

@@ -1,11 +1,12 @@
 //! All value types, by number, name and form in RDB.
 
+use super::unknown::UNKNOWN;
 use super::{RdbForm, TypeNumber, ValueType};
 use crate::structures::{json, vectors};
 use std::sync::{PoisonError, RwLock};
 
 /// The types that are built in: a new one is one line.
-static BUILT_IN: [&ValueType; 2] = [&vectors::rdb::TYPE, &json::rdb::TYPE];
+static BUILT_IN: [&ValueType; 3] = [&vectors::rdb::TYPE, &json::rdb::TYPE, &UNKNOWN];
 
 /// Types of a host that embeds the keyspace.
 static ADDED: RwLock<Vec<&'static ValueType>> = RwLock::new(Vec::new());

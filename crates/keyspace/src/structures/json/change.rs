@@ -85,14 +85,14 @@ pub(crate) fn make<S: Slot + ?Sized>(
     Ok(())
 }
 
-#[inline]
+#[inline(always)]
 fn record<S: Slot + ?Sized>(slot: &mut S, change: &JsonChange<'_>) {
     slot.record(op_of(change), &mut |out| encode(out, change));
 }
 
 /// Records a removal that has left nothing in the root as a document: a Redis replica that removes
 /// the last value removes the key, as `JSON.DEL` does.
-#[inline]
+#[inline(always)]
 fn record_emptied<S: Slot + ?Sized>(slot: &mut S, change: &Change<'_>) -> bool {
     if !matches!((change.op, change.place), (Op::Remove { .. }, [_])) {
         return false;
@@ -104,7 +104,7 @@ fn record_emptied<S: Slot + ?Sized>(slot: &mut S, change: &Change<'_>) -> bool {
     true
 }
 
-#[inline]
+#[inline(always)]
 fn replace<S: Slot + ?Sized>(slot: &mut S, tape: &[u8]) {
     match slot.held() {
         Some(Held::Packed(old)) if tape.len() <= PACKED_MAX => {

@@ -37,7 +37,7 @@ pub(crate) static TYPE: ValueType = ValueType {
     load,
     apply: change::apply,
     event: |_| Some("json.set"),
-    commands: change::commands,
+    commands: Some(change::commands),
     digest,
     copy_effort: |_| 0,
     // Redis has no such line.

@@ -68,7 +68,7 @@ pub(crate) static TYPE: ValueType = ValueType {
     apply: change::apply,
     // As Redis, which publishes no event of them.
     event: |_| None,
-    commands: change::commands,
+    commands: Some(change::commands),
     digest,
     copy_effort: |held| held.get::<Vectors>().map_or(0, |vectors| vectors.set().footprint() / 8),
     // Redis has no such line.

@@ -71,6 +71,7 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
         // Petrel reads both.
         dialect: said.dialect.filter(|_| !said.is_petrel),
         speaks_psync: asked.is_some(),
+        is_petrel: said.is_petrel,
         frames: said.frames,
     };
     let replica = Arc::new(Replica::new(client.clone(), traits, unix_ms()));

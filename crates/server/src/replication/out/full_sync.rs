@@ -108,7 +108,8 @@ impl Server {
         }
         let waiting = self.outgoing.waiting();
         let Some(first) = waiting.first() else { return };
-        let kind = |replica: &Replica| (replica.wants, replica.dialect);
+        let kind =
+            |replica: &Replica| (replica.wants, replica.dialect, replica.has_only_redis_types());
         let is_like = |replica: &&Arc<Replica>| kind(replica) == kind(first);
         let replicas: Vec<_> = waiting.iter().filter(is_like).cloned().collect();
         let by_mark = config.replication.repl_diskless_sync
@@ -197,6 +198,8 @@ impl Server {
         let (wants_keys, said) =
             replicas.first().map_or((true, None), |first| (first.wants.0, first.dialect));
         options.dialect = said.unwrap_or(options.dialect);
+        options.only_redis_types =
+            replicas.first().is_some_and(|first| first.has_only_redis_types());
         let keyspace = &self.keyspace;
         let any_expiring =
             (0..keyspace.databases()).any(|db| keyspace.db_stats(db).expiring > 0) && wants_keys;

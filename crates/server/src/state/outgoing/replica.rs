@@ -48,6 +48,8 @@ pub struct Replica {
     pub dialect: Option<Dialect>,
     /// Wants the copy's position in the history (`PSYNC`).
     pub(crate) speaks_psync: bool,
+    /// Reads every type of value that this server has.
+    pub is_petrel: bool,
     /// Whether it reads frames, and whether it wants commands in their place from now on.
     pub(crate) frames: (bool, bool),
     stage: AtomicU8,
@@ -134,6 +136,7 @@ pub(crate) struct Traits {
     pub wants: (bool, bool),
     pub dialect: Option<Dialect>,
     pub speaks_psync: bool,
+    pub is_petrel: bool,
     pub frames: (bool, bool),
 }
 
@@ -157,7 +160,7 @@ pub struct ReplicaLine {
 impl Replica {
     pub(crate) fn new(client: Arc<Client>, traits: Traits, now: i64) -> Self {
         let Traits { port, address, knows_end_mark, takes_copy_only, .. } = traits;
-        let Traits { wants, dialect, speaks_psync, frames, .. } = traits;
+        let Traits { wants, dialect, speaks_psync, is_petrel, frames, .. } = traits;
         Replica {
             client,
             port,
@@ -167,6 +170,7 @@ impl Replica {
             wants,
             dialect,
             speaks_psync,
+            is_petrel,
             frames,
             stage: AtomicU8::new(Stage::Waits as u8),
             acked: AtomicU64::new(0),
@@ -187,6 +191,12 @@ impl Replica {
     pub(crate) fn is_plain(&self) -> bool {
         let (reads, _) = self.frames;
         !reads && !self.takes_copy_only
+    }
+
+    /// Whether its copy leaves out values of types that Redis does not have. A copy without a stream
+    /// may be a backup.
+    pub(super) fn has_only_redis_types(&self) -> bool {
+        !self.is_petrel && !self.takes_copy_only
     }
 
     /// Whether changes must be sent to it as commands from now on.

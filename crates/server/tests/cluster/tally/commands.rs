@@ -12,7 +12,8 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&GET, tally_get),
 ];
 
-static ADD: Meta = Meta { name: "tally.add", arity: 4, ..meta::VSETATTR };
+// With `denyoom`: without it, no command makes room for what it adds.
+static ADD: Meta = Meta { name: "tally.add", arity: 4, flags: meta::VADD.flags, ..meta::VSETATTR };
 static DROP: Meta = Meta { name: "tally.drop", arity: 3, ..meta::VREM };
 static GET: Meta = Meta { name: "tally.get", arity: 3, ..meta::VEMB };
 
