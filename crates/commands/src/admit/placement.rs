@@ -489,10 +489,7 @@ impl Executor {
                 self.admit_lease(cluster)?;
             }
         }
-        match are_readable(&slots, cluster) {
-            true => Ok(Verdict::Run),
-            false => Err(SCRIPT_READS_AWAY),
-        }
+        if are_readable(&slots, cluster) { Ok(Verdict::Run) } else { Err(SCRIPT_READS_AWAY) }
     }
 }
 
