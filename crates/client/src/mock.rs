@@ -316,10 +316,7 @@ fn ends_introduction(arguments: &[Vec<u8>]) -> bool {
 
 /// Follows the script on one connection.
 async fn serve(shared: &Shared, connection: u64, mut stream: DuplexStream) -> io::Result<()> {
-    let protocol = match shared.script.lock().is_resp2 {
-        true => Protocol::Resp2,
-        false => Protocol::Resp3,
-    };
+    let protocol = if shared.script.lock().is_resp2 { Protocol::Resp2 } else { Protocol::Resp3 };
     let address = Address::Tcp { host: String::new(), port: 0 };
     let mut decoder = Decoder::new(handshake::limits(&Options::new(address)));
     let (mut received, mut room) = (Vec::new(), vec![0; 4096]);

@@ -34,10 +34,7 @@ impl<'a> Ctx<'a> {
     /// Returns an error if the growth exceeds the memory limit.
     #[inline]
     pub(crate) fn hold_growth(&self, bytes: usize) -> Result<Option<Transient>, Fail> {
-        match self.session.is(Modes::LOADER) {
-            true => Ok(None),
-            false => Ok(self.exec.ks.hold(bytes)?),
-        }
+        if self.session.is(Modes::LOADER) { Ok(None) } else { Ok(self.exec.ks.hold(bytes)?) }
     }
 
     /// Runs a handler that replies nothing about keys and values. The reply is sent before other

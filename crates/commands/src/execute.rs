@@ -663,10 +663,7 @@ impl Executor {
                 || gives_way && located.iter().any(|&(_, hash)| shared.long.holds(hash))
         };
         let hashes = located.iter().map(|&(_, hash)| hash);
-        match self.ks.lock_many_unless(hashes, is_kept) {
-            true => Ok(()),
-            false => Err(self.kept_out()),
-        }
+        if self.ks.lock_many_unless(hashes, is_kept) { Ok(()) } else { Err(self.kept_out()) }
     }
 
     /// The outcome of a command if a slow script or a helper thread holds its keys.

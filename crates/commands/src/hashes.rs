@@ -268,7 +268,7 @@ fn hincrby(ctx: &mut Ctx<'_>) -> Outcome {
 /// `HINCRBYFLOAT key field increment`
 fn hincrbyfloat(ctx: &mut Ctx<'_>) -> Outcome {
     let increment = Extended::parse(ctx.arg(3)).ok_or(Fail::NOT_A_FLOAT)?;
-    if increment.is_infinite() {
+    if !increment.is_finite() {
         return Err(Fail::fixed("ERR value is NaN or Infinity"));
     }
     let old = match look_up(ctx, ctx.arg(2))?.map(|field| field.value) {
@@ -277,8 +277,8 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>) -> Outcome {
         Some(value) => Extended::parse(value.bytes(&mut itoa::Buffer::new())),
     };
     let old = old.ok_or(Fail::fixed("ERR hash value is not a float"))?;
-    let sum = old.add(increment).and_then(Extended::print);
-    let text = sum.ok_or(Fail::fixed("ERR increment would produce NaN or Infinity"))?;
+    let text = old.add(increment).print();
+    let text = text.ok_or(Fail::fixed("ERR increment would produce NaN or Infinity"))?;
     put_number(ctx, &text)?;
     ctx.reply.bulk(&text);
     Ok(())

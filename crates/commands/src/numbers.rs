@@ -1,7 +1,6 @@
-//! Parsing and printing of numbers: doubles as Redis prints them, and the x86 long double of
+//! Parsing and printing of numbers: doubles as Redis prints them, and the long double of
 //! INCRBYFLOAT and HINCRBYFLOAT.
 
-pub(crate) mod big_uint;
 pub(crate) mod double;
 pub(crate) mod extended;
 

@@ -11,7 +11,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;
-use petrel_keyspace::{Key, StrRef, Type, Value};
+use petrel_keyspace::{FieldExpiry as Expiry, Key, StrRef, Type, Value};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
 use petrel_table::options::{DelexOption, GetexOption, SetOption};
@@ -109,14 +109,6 @@ impl<'a> Condition<'a> {
             Condition::DigestNotEqual(with) => !digests(with)?,
         })
     }
-}
-
-/// Change of the expiry.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Expiry {
-    Clear,
-    Keep,
-    At(i64),
 }
 
 struct SetOptions<'a> {

@@ -282,10 +282,7 @@ impl<'a> Batch<'a> {
         let mut copier = Copier { edits: &self.edits, base: root.tape().as_ptr().addr(), writer };
         copier.copy(root);
         let document = copier.writer.finish();
-        match document.root().depth() <= DEPTH_MAX {
-            true => Ok(document),
-            false => Err(Misfit::TooDeep),
-        }
+        if document.root().depth() <= DEPTH_MAX { Ok(document) } else { Err(Misfit::TooDeep) }
     }
 }
 
@@ -327,10 +324,7 @@ impl Copier<'_> {
         for (name, value) in value.members() {
             let before = self.writer.out.len();
             self.writer.string(name);
-            match self.copy(value) {
-                true => count += 1,
-                false => self.writer.out.truncate(before),
-            }
+            if self.copy(value) { count += 1 } else { self.writer.out.truncate(before) }
         }
         if let Some(Action::Add(name, tape)) = action {
             self.writer.string(name);
@@ -359,10 +353,7 @@ impl Copier<'_> {
                 _ => true,
             };
             // Removed values are walked too: edits inside them have to be consumed.
-            match self.copy(value) && is_kept {
-                true => count += 1,
-                false => self.writer.out.truncate(before),
-            }
+            if self.copy(value) && is_kept { count += 1 } else { self.writer.out.truncate(before) }
         }
         count += insert(&mut self.writer, value.len());
         self.writer.end(begun, count);

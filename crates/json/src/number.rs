@@ -52,11 +52,6 @@ impl Number {
         }
     }
 
-    /// Whether it is no double.
-    pub fn is_integer(self) -> bool {
-        !matches!(self, Number::Double(_))
-    }
-
     /// Writes it to a tape.
     pub fn write(self, to: &mut Writer) {
         match self {

@@ -17,7 +17,7 @@ use crate::state::upkeep::Upkeep;
 use crate::state::wall_clock::{WallClock, unix_ms};
 use crate::structures::key_hash::{Key, KeyHash};
 use petrel_heap::{Breather, Cache, prefetch};
-use petrel_lock::ThreadSlot;
+use petrel_lock::{Forever, Patience, ThreadSlot};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 #[cfg(not(target_arch = "x86_64"))]
@@ -172,13 +172,21 @@ impl Handle {
     /// Begins a batch: waits while another thread owns the keyspace exclusively.
     #[inline]
     pub fn enter(&mut self) {
+        self.enter_unless(Forever);
+    }
+
+    /// Like [`Handle::enter`], but stops waiting once `give_up` returns true: false then. The batch
+    /// has begun, but the thread is outside: it must end the batch and begin another before it
+    /// locks anything.
+    #[inline]
+    pub fn enter_unless(&mut self, give_up: impl Patience) -> bool {
         let batch = &self.counters.batch;
         batch.store(batch.load(Relaxed).wrapping_add(1), Relaxed);
         // Orders the store above before every peek of the batch; on x86-64 the exchange in
         // `ThreadSlot::enter` does so.
         #[cfg(not(target_arch = "x86_64"))]
         fence(SeqCst);
-        self.locks.pass().enter();
+        self.locks.pass().enter(give_up)
     }
 
     /// Ends a batch.
@@ -191,18 +199,6 @@ impl Handle {
         if let Some(sink) = &mut self.observers.sink {
             sink.hand_over();
         }
-    }
-
-    /// Like [`Handle::enter`], but stops waiting once `give_up` returns true: false then. The batch
-    /// has begun, but the thread is outside: it must end the batch and begin another before it
-    /// locks anything.
-    #[inline]
-    pub fn enter_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
-        let batch = &self.counters.batch;
-        batch.store(batch.load(Relaxed).wrapping_add(1), Relaxed);
-        #[cfg(not(target_arch = "x86_64"))]
-        fence(SeqCst);
-        self.locks.pass().enter_unless(give_up)
     }
 
     /// True if another thread waits for the keyspace, or this one is outside: the caller should end
@@ -229,7 +225,7 @@ impl Handle {
 
     /// Enters the gate during a batch, after a failed [`Handle::enter_unless`].
     pub(crate) fn enter_again(&self) {
-        self.locks.pass().enter();
+        self.locks.pass().enter(Forever);
     }
 
     /// Prefetches the cache line of the stripe of `hash`, and that of its side table.

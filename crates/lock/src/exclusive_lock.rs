@@ -14,12 +14,11 @@
 //! ```
 
 use super::futex::{Futex, Mutex, RawMutex, SPINS};
-use super::stripe::WAIT_MAX;
+use super::patience::Patience;
 use super::thread_slot::ThreadSlot;
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Duration;
 
 /// The thread is active: it may use the keyspace.
 const ACTIVE: u32 = 0b001;
@@ -106,21 +105,10 @@ impl ExclusiveLock {
     }
 
     /// Waits until every slot except the caller's is inactive. No slot becomes active again before
-    /// [`Self::end_exclusive`].
-    pub(super) fn wait_quiescent(&self, own: &Arc<SlotWord>) {
+    /// [`Self::end_exclusive`]. Returns false if the patience is over.
+    pub(super) fn wait_quiescent(&self, own: &Arc<SlotWord>, patience: &impl Patience) -> bool {
         while let Some(slot) = self.busy_slot(own) {
-            slot.wait_inactive(None, &|| false);
-        }
-    }
-
-    /// Like [`Self::wait_quiescent`], but returns false once `give_up` returns true.
-    pub(super) fn wait_quiescent_unless(
-        &self,
-        own: &Arc<SlotWord>,
-        give_up: &dyn Fn() -> bool,
-    ) -> bool {
-        while let Some(slot) = self.busy_slot(own) {
-            if !slot.wait_inactive(Some(WAIT_MAX), give_up) {
+            if !slot.wait_inactive(patience) {
                 return false;
             }
         }
@@ -182,19 +170,10 @@ impl SlotWord {
     }
 
     /// Acquire pairs with the Release of [`Self::end_exclusive`]: the owner sees the writes of the
-    /// exclusive owner.
+    /// exclusive owner. Returns false, with the slot inactive, if the patience is over.
     #[inline]
-    pub fn enter(&self) {
-        if self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed).is_err() {
-            self.enter_waiting(None, &|| false);
-        }
-    }
-
-    /// Like [`Self::enter`], but returns false, with the slot inactive, once `give_up` returns
-    /// true.
-    pub fn enter_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
-        self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed).is_ok()
-            || self.enter_waiting(Some(WAIT_MAX), give_up)
+    pub fn enter(&self, patience: &impl Patience) -> bool {
+        self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed).is_ok() || self.enter_waiting(patience)
     }
 
     /// Release pairs with the Acquire of [`Self::is_active_acquire`]: the exclusive owner sees this
@@ -209,7 +188,7 @@ impl SlotWord {
     }
 
     #[cold]
-    fn enter_waiting(&self, pause: Option<Duration>, give_up: &dyn Fn() -> bool) -> bool {
+    fn enter_waiting(&self, patience: &impl Patience) -> bool {
         for _ in 0..SPINS {
             match self.0.load(Relaxed) {
                 INTENT => hint::spin_loop(),
@@ -222,21 +201,21 @@ impl SlotWord {
                 Err(state) if state & ACTIVE != 0 => return true,
                 Err(_) => {}
             }
-            if give_up() {
+            if patience.is_over() {
                 return false;
             }
             if self.0.compare_exchange(INTENT, INTENT | PARKED, Relaxed, Relaxed).is_ok() {
-                return self.wait_granted(pause, give_up);
+                return self.wait_granted(patience);
             }
         }
     }
 
-    /// Sleeps until the slot is made active, or `give_up` returns true: clearing PARKED decides
+    /// Sleeps until the slot is made active, or the patience is over: clearing PARKED decides
     /// which.
-    fn wait_granted(&self, pause: Option<Duration>, give_up: &dyn Fn() -> bool) -> bool {
+    fn wait_granted<P: Patience>(&self, patience: &P) -> bool {
         while self.0.load(Acquire) & PARKED != 0 {
-            self.0.wait(INTENT | PARKED, pause);
-            if give_up()
+            self.0.wait(INTENT | PARKED, P::CHECK_EVERY);
+            if patience.is_over()
                 && self.0.compare_exchange(INTENT | PARKED, INTENT, Relaxed, Relaxed).is_ok()
             {
                 return false;
@@ -256,8 +235,8 @@ impl SlotWord {
     }
 
     /// While the intent is set ACTIVE can only be cleared, so the word cannot return to the value
-    /// slept on. Returns false if given up.
-    fn wait_inactive(&self, pause: Option<Duration>, give_up: &dyn Fn() -> bool) -> bool {
+    /// slept on. Returns false if the patience is over.
+    fn wait_inactive<P: Patience>(&self, patience: &P) -> bool {
         for _ in 0..SPINS {
             if !self.is_active_acquire() {
                 return true;
@@ -265,10 +244,10 @@ impl SlotWord {
             hint::spin_loop();
         }
         while self.is_active_acquire() {
-            if give_up() {
+            if patience.is_over() {
                 return false;
             }
-            self.0.wait(ACTIVE | INTENT, pause);
+            self.0.wait(ACTIVE | INTENT, P::CHECK_EVERY);
         }
         true
     }

@@ -22,6 +22,7 @@ pub(super) enum Woken {
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 mod native {
     use super::Woken;
+    use crate::patience::Patience;
     use parking_lot::lock_api::{RawMutex as _, RawMutexTimed as _};
     use std::ops::Deref;
     use std::ptr;
@@ -97,20 +98,18 @@ mod native {
             self.0.try_lock()
         }
 
-        pub fn lock(&self) {
-            self.0.lock();
-        }
-
-        /// Waits for the mutex until `give_up`, checked once per `pause`, returns true.
-        pub fn lock_unless(&self, pause: Duration, give_up: &dyn Fn() -> bool) -> bool {
-            loop {
-                if self.0.try_lock_for(pause) {
-                    return true;
-                }
-                if give_up() {
+        /// Waits for the mutex. Returns false if the patience is over.
+        pub fn lock<P: Patience>(&self, patience: &P) -> bool {
+            let Some(pause) = P::CHECK_EVERY else {
+                self.0.lock();
+                return true;
+            };
+            while !self.0.try_lock_for(pause) {
+                if patience.is_over() {
                     return false;
                 }
             }
+            true
         }
 
         /// # Safety
@@ -125,6 +124,7 @@ mod native {
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod modelled {
     use super::Woken;
+    use crate::patience::Patience;
     #[cfg(feature = "loom")]
     use loom::sync;
     #[cfg(not(feature = "loom"))]
@@ -206,19 +206,11 @@ mod modelled {
             !std::mem::replace(&mut *self.held.lock(), true)
         }
 
-        pub fn lock(&self) {
+        /// In the model, the patience is checked whenever the thread would sleep.
+        pub fn lock(&self, patience: &impl Patience) -> bool {
             let mut held = self.held.lock();
             while *held {
-                held = self.free.wait(held).unwrap_or_else(PoisonError::into_inner);
-            }
-            *held = true;
-        }
-
-        /// In the model, `give_up` is checked whenever the thread would sleep.
-        pub fn lock_unless(&self, _pause: Duration, give_up: &dyn Fn() -> bool) -> bool {
-            let mut held = self.held.lock();
-            while *held {
-                if give_up() {
+                if patience.is_over() {
                     return false;
                 }
                 held = self.free.wait(held).unwrap_or_else(PoisonError::into_inner);

@@ -32,9 +32,11 @@
 
 mod exclusive_lock;
 mod futex;
+mod patience;
 mod stripe;
 mod thread_slot;
 
 pub use exclusive_lock::{ExclusiveLock, Survey};
+pub use patience::{Forever, Patience};
 pub use stripe::StripeLock;
 pub use thread_slot::{Signal, ThreadSlot};

@@ -1,9 +1,9 @@
 //! Lock of one stripe: a word of four bytes beside the data that it guards.
 
 use super::futex::{Futex, SPINS, Woken};
+use super::patience::{Patience, WAIT_MAX};
 use std::hint;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Duration;
 
 /// A thread owns the stripe.
 const HELD: u32 = 0b001;
@@ -11,9 +11,6 @@ const HELD: u32 = 0b001;
 const WAITERS: u32 = 0b010;
 /// The holder claims exclusiveness: waiters leave, and no thread falls asleep here.
 const SIGNALLED: u32 = 0b100;
-
-/// Interval at which a waiter checks for an intent, in case the claimant did not name this stripe.
-pub(super) const WAIT_MAX: Duration = Duration::from_millis(1);
 
 /// Lock of one stripe, taken through an active [`ThreadSlot`](super::ThreadSlot).
 ///
@@ -59,13 +56,12 @@ impl StripeLock {
     /// Waits for the lock. Returns false if the caller must back off; then it does not hold the
     /// lock.
     ///
-    /// `intent_pending` detects an intent in case the stripe's holder did not name it; `give_up`
-    /// tells whether the caller wants the lock no longer.
+    /// `intent_pending` detects an intent in case the stripe's holder did not name it.
     #[cold]
     pub(super) fn acquire(
         &self,
         intent_pending: impl Fn() -> bool,
-        give_up: impl Fn() -> bool,
+        patience: &impl Patience,
     ) -> bool {
         if self.spin() {
             return true;
@@ -83,7 +79,7 @@ impl StripeLock {
             // A caller that gives up leaves WAITERS set too: a wake-up that ended here is passed on
             // by the next unlock.
             let leaves = state & SIGNALLED != 0 || woken == Woken::TimedOut && intent_pending();
-            if leaves || give_up() {
+            if leaves || patience.is_over() {
                 return false;
             }
             woken = self.0.wait(HELD | WAITERS, Some(WAIT_MAX));

@@ -1,7 +1,8 @@
 //! Thread slot: a thread's registration with the keyspace's locks, and the locks that it holds.
 
 use super::exclusive_lock::{ExclusiveLock, SlotWord};
-use super::stripe::{StripeLock, WAIT_MAX};
+use super::patience::{Forever, Patience};
+use super::stripe::StripeLock;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ use std::sync::Arc;
 /// A thread enters once per batch of commands, locks the stripes of each command, unlocks them, and
 /// leaves. The owner of the slot keeps track of the stripes that it holds, and unlocks them if a
 /// command unwinds. There is no poisoned state.
+///
+/// Methods that wait return false once their [`Patience`] is over.
 pub struct ThreadSlot {
     lock: Arc<ExclusiveLock>,
     slot: Arc<SlotWord>,
@@ -44,16 +47,10 @@ impl ThreadSlot {
     }
 
     /// Enters: becomes active, after any exclusive owner has finished. Does nothing if active
-    /// already.
+    /// already; stays inactive if the patience is over.
     #[inline]
-    pub fn enter(&self) {
-        self.slot.enter();
-    }
-
-    /// Like [`Self::enter`], but returns false, without entering, once `give_up` returns true.
-    #[inline]
-    pub fn enter_unless(&self, give_up: impl Fn() -> bool) -> bool {
-        self.slot.enter_unless(&give_up)
+    pub fn enter(&self, patience: impl Patience) -> bool {
+        self.slot.enter(&patience)
     }
 
     /// Leaves: becomes inactive. The caller holds no stripe. Does nothing if inactive already.
@@ -90,24 +87,15 @@ impl ThreadSlot {
         self.slot.is_disturbed()
     }
 
-    /// Locks one stripe. The caller is active and holds no stripe.
+    /// Locks one stripe. The caller is active and holds no stripe. If the patience is over, nothing
+    /// is locked, and the slot may be inactive.
     ///
     /// While waiting it may leave and enter again: anything read from the keyspace before the lock
     /// must be read again.
     #[inline]
-    pub fn lock(&self, lock: &StripeLock) {
+    pub fn lock<P: Patience>(&self, lock: &StripeLock, patience: P) -> bool {
         debug_assert!(self.is_inside() && !self.is_exclusive());
-        if !lock.try_acquire() {
-            self.lock_waiting(lock);
-        }
-    }
-
-    /// Like [`Self::lock`], but returns false once `give_up` returns true: then nothing is locked,
-    /// and the slot may be inactive.
-    #[inline]
-    pub fn lock_unless(&self, lock: &StripeLock, give_up: impl Fn() -> bool) -> bool {
-        debug_assert!(self.is_inside() && !self.is_exclusive());
-        lock.try_acquire() || self.lock_waiting_unless(lock, give_up)
+        lock.try_acquire() || self.lock_waiting(lock, &patience) || P::CHECK_EVERY.is_none()
     }
 
     /// Locks one stripe if it is free. The caller is active, and may hold other stripes.
@@ -120,41 +108,24 @@ impl ThreadSlot {
     /// Locks the stripes with these indices, which are strictly ascending: all of them or, while it
     /// backs off, none. The conditions of [`Self::lock`] apply; `locks` does not panic for these
     /// indices.
-    pub fn lock_many<'a>(&self, locks: impl Fn(usize) -> &'a StripeLock, sorted: &[u32]) {
-        debug_assert!(self.is_inside() && !self.is_exclusive());
-        debug_assert!(sorted.is_sorted_by(|a, b| a < b));
-        self.lock_all_of(locks, sorted, || false);
-    }
-
-    /// Like [`Self::lock_many`], but returns false once `give_up` returns true: then nothing is
-    /// locked, and the slot may be inactive.
-    pub fn lock_many_unless<'a>(
+    pub fn lock_many<'a>(
         &self,
         locks: impl Fn(usize) -> &'a StripeLock,
         sorted: &[u32],
-        give_up: impl Fn() -> bool,
+        patience: impl Patience,
     ) -> bool {
         debug_assert!(self.is_inside() && !self.is_exclusive());
         debug_assert!(sorted.is_sorted_by(|a, b| a < b));
-        self.lock_all_of(locks, sorted, give_up)
-    }
-
-    fn lock_all_of<'a>(
-        &self,
-        locks: impl Fn(usize) -> &'a StripeLock,
-        sorted: &[u32],
-        give_up: impl Fn() -> bool,
-    ) -> bool {
         let lock_at = |position: usize| locks(sorted[position] as usize);
         let mut held = 0;
         while held < sorted.len() {
             let lock = lock_at(held);
-            if lock.try_acquire() || lock.acquire(|| self.intent_pending(), &give_up) {
+            if lock.try_acquire() || lock.acquire(|| self.intent_pending(), &patience) {
                 held += 1;
             } else {
                 (0..held).for_each(|position| lock_at(position).unlock());
                 held = 0;
-                if give_up() || !self.back_off_unless(&give_up) {
+                if patience.is_over() || !self.back_off(&patience) {
                     return false;
                 }
             }
@@ -164,16 +135,10 @@ impl ThreadSlot {
 
     /// Takes the script token, the right to claim exclusiveness: for scripts that may use
     /// undeclared keys. The caller holds no stripe. If active, it may leave and enter again, as in
-    /// [`Self::lock`]. Does nothing if this slot has the token.
-    pub fn script_token(&self) {
-        self.take_token();
-        self.token.set(Token::Script);
-    }
-
-    /// Like [`Self::script_token`], but returns false once `give_up` returns true: then the slot
-    /// may be inactive.
-    pub fn script_token_unless(&self, give_up: impl Fn() -> bool) -> bool {
-        let taken = self.take_token_unless(&give_up);
+    /// [`Self::lock`]; if the patience is over it may be inactive. Does nothing if this slot has
+    /// the token.
+    pub fn script_token(&self, patience: impl Patience) -> bool {
+        let taken = self.take_token(&patience);
         if taken {
             self.token.set(Token::Script);
         }
@@ -206,38 +171,25 @@ impl ThreadSlot {
     }
 
     /// Waits until every other thread is inactive, and owns the keyspace until
-    /// [`Self::release_exclusive`]. The caller holds no stripe; it stays active or inactive. Does
-    /// nothing if it is the owner already.
-    pub fn exclusive(&self) {
-        self.claim(|_| {});
-    }
-
-    /// Like [`Self::exclusive`], but returns false once `give_up` returns true: then the slot may
-    /// be inactive.
-    pub fn exclusive_unless(&self, give_up: impl Fn() -> bool) -> bool {
-        self.claim_unless(|_| {}, &give_up)
+    /// [`Self::release_exclusive`]. The caller holds no stripe; it stays active or inactive, but
+    /// may be inactive if the patience is over. Does nothing if it is the owner already.
+    pub fn exclusive(&self, patience: impl Patience) -> bool {
+        self.claim(|_| {}, &patience)
     }
 
     /// Like [`Self::exclusive`], for a caller that has the script token and holds these stripes:
     /// threads that wait for them back off. The stripes stay locked, and may be unlocked during or
-    /// after the ownership.
-    pub fn exclusive_holding<'a>(&self, locks: impl Fn(usize) -> &'a StripeLock, held: &[u32]) {
-        debug_assert!(self.exclusive.get() || self.token.get() == Token::Script);
-        self.claim(|act| held.iter().for_each(|&index| act(locks(index as usize))));
-    }
-
-    /// Like [`Self::exclusive_holding`], but returns false once `give_up` returns true: then the
-    /// held stripes stay locked, and the slot stays active.
-    pub fn exclusive_holding_unless<'a>(
+    /// after the ownership. If the patience is over, the slot stays active.
+    pub fn exclusive_holding<'a>(
         &self,
         locks: impl Fn(usize) -> &'a StripeLock,
         held: &[u32],
-        give_up: impl Fn() -> bool,
+        patience: impl Patience,
     ) -> bool {
         debug_assert!(self.exclusive.get() || self.token.get() == Token::Script);
         let act_on_held =
             |act: fn(&StripeLock)| held.iter().for_each(|&index| act(locks(index as usize)));
-        self.claim_unless(act_on_held, &give_up)
+        self.claim(act_on_held, &patience)
     }
 
     /// Ends the ownership. Does nothing if this slot is not the owner.
@@ -252,40 +204,21 @@ impl ThreadSlot {
         }
     }
 
-    fn claim(&self, for_each_held: impl Fn(fn(&StripeLock))) {
-        if self.exclusive.get() {
-            return;
-        }
-        if self.token.get() == Token::None {
-            self.take_token();
-            self.token.set(Token::Exclusive);
-        }
-        self.lock.begin_exclusive(&self.slot);
-        for_each_held(StripeLock::signal);
-        self.lock.wait_quiescent(&self.slot);
-        for_each_held(StripeLock::clear_signal);
-        self.exclusive.set(true);
-    }
-
     /// While the intent is set no thread becomes active, and threads that wait for a held stripe
     /// become inactive; so if the claim is given up, the others resume from there.
-    fn claim_unless(
-        &self,
-        for_each_held: impl Fn(fn(&StripeLock)),
-        give_up: &dyn Fn() -> bool,
-    ) -> bool {
+    fn claim(&self, for_each_held: impl Fn(fn(&StripeLock)), patience: &impl Patience) -> bool {
         if self.exclusive.get() {
             return true;
         }
         if self.token.get() == Token::None {
-            if !self.take_token_unless(give_up) {
+            if !self.take_token(patience) {
                 return false;
             }
             self.token.set(Token::Exclusive);
         }
         self.lock.begin_exclusive(&self.slot);
         for_each_held(StripeLock::signal);
-        let is_quiescent = self.lock.wait_quiescent_unless(&self.slot, give_up);
+        let is_quiescent = self.lock.wait_quiescent(&self.slot, patience);
         for_each_held(StripeLock::clear_signal);
         if is_quiescent {
             self.exclusive.set(true);
@@ -299,64 +232,35 @@ impl ThreadSlot {
     }
 
     #[cold]
-    fn lock_waiting_unless(&self, lock: &StripeLock, give_up: impl Fn() -> bool) -> bool {
-        loop {
-            if lock.acquire(|| self.intent_pending(), &give_up) {
-                return true;
-            }
-            if give_up() || !self.back_off_unless(&give_up) {
+    fn lock_waiting(&self, lock: &StripeLock, patience: &impl Patience) -> bool {
+        while !lock.acquire(|| self.intent_pending(), patience) {
+            if patience.is_over() || !self.back_off(patience) {
                 return false;
             }
         }
-    }
-
-    #[cold]
-    fn lock_waiting(&self, lock: &StripeLock) {
-        while !lock.acquire(|| self.intent_pending(), || false) {
-            self.back_off();
-        }
+        true
     }
 
     /// Backs off: leaves so that the claimant can proceed, then enters again. The slot holds no
-    /// stripe.
+    /// stripe. Stays inactive if the patience is over.
     #[cold]
-    fn back_off(&self) {
+    fn back_off(&self, patience: &impl Patience) -> bool {
         self.exit();
-        self.enter();
-    }
-
-    /// Like [`Self::back_off`], but returns false, with the slot inactive, once `give_up` returns
-    /// true.
-    #[cold]
-    fn back_off_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
-        self.exit();
-        self.slot.enter_unless(give_up)
+        self.slot.enter(patience)
     }
 
     /// Sleeps while inactive, since the holder of the token may wait for all others to become
     /// inactive. Entering again does not wait: only the holder of the token claims, and that is now
     /// this slot.
-    fn take_token(&self) {
-        if self.token.get() != Token::None || self.lock.token().try_lock() {
-            return;
-        }
-        let inside = self.is_inside();
-        self.exit();
-        self.lock.token().lock();
-        if inside {
-            self.enter();
-        }
-    }
-
-    fn take_token_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
+    fn take_token(&self, patience: &impl Patience) -> bool {
         if self.token.get() != Token::None || self.lock.token().try_lock() {
             return true;
         }
         let inside = self.is_inside();
         self.exit();
-        let taken = self.lock.token().lock_unless(WAIT_MAX, give_up);
+        let taken = self.lock.token().lock(patience);
         if taken && inside {
-            self.enter();
+            self.slot.enter(&Forever);
         }
         taken
     }

@@ -9,7 +9,7 @@
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
 use loom::thread;
-use petrel_lock::{ExclusiveLock, StripeLock, ThreadSlot};
+use petrel_lock::{ExclusiveLock, Forever, StripeLock, ThreadSlot};
 use std::sync::Arc;
 
 struct World {
@@ -51,8 +51,8 @@ impl World {
 
     fn command(&self, pass: &ThreadSlot, stripe: usize) {
         let (lock, data) = &self.stripes[stripe];
-        pass.enter();
-        pass.lock(lock);
+        pass.enter(Forever);
+        pass.lock(lock, Forever);
         self.shape.get();
         data.increment();
         lock.unlock();
@@ -60,17 +60,17 @@ impl World {
     }
 
     fn exclusive(&self, pass: &ThreadSlot) {
-        pass.exclusive();
+        pass.exclusive(Forever);
         self.touch_everything();
         pass.release_exclusive();
     }
 
     fn script(&self, pass: &ThreadSlot) {
-        pass.enter();
-        pass.script_token();
-        pass.lock(&self.stripes[0].0);
+        pass.enter(Forever);
+        pass.script_token(Forever);
+        pass.lock(&self.stripes[0].0, Forever);
         self.stripes[0].1.increment();
-        pass.exclusive_holding(|index| &self.stripes[index].0, &[0]);
+        pass.exclusive_holding(|index| &self.stripes[index].0, &[0], Forever);
         self.touch_everything();
         pass.release_exclusive();
         self.stripes[0].0.unlock();

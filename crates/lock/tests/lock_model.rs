@@ -6,7 +6,7 @@
 
 #![cfg(all(feature = "shuttle", not(feature = "loom")))]
 
-use petrel_lock::{ExclusiveLock, StripeLock, ThreadSlot};
+use petrel_lock::{ExclusiveLock, Forever, StripeLock, ThreadSlot};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner, thread};
@@ -121,8 +121,8 @@ impl Worker {
 
     fn single(&self, stripe: u32) {
         let lock = &self.world.locks[stripe as usize];
-        self.pass.enter();
-        self.pass.lock(lock);
+        self.pass.enter(Forever);
+        self.pass.lock(lock, Forever);
         self.world.execute(self.me, &[stripe]);
         lock.unlock();
         self.pass.exit();
@@ -130,7 +130,7 @@ impl Worker {
 
     fn try_single(&self, stripe: u32) {
         let lock = &self.world.locks[stripe as usize];
-        self.pass.enter();
+        self.pass.enter(Forever);
         if self.pass.try_lock(lock) {
             self.world.execute(self.me, &[stripe]);
             lock.unlock();
@@ -140,14 +140,14 @@ impl Worker {
 
     /// A batch of two commands that leaves between them if another thread waits.
     fn batch(&self, stripe: u32) {
-        self.pass.enter();
+        self.pass.enter(Forever);
         for stripe in [stripe, (stripe + 1) % STRIPES as u32] {
             if self.pass.intent_pending() {
                 self.pass.exit();
-                self.pass.enter();
+                self.pass.enter(Forever);
             }
             let lock = &self.world.locks[stripe as usize];
-            self.pass.lock(lock);
+            self.pass.lock(lock, Forever);
             self.world.execute(self.me, &[stripe]);
             lock.unlock();
         }
@@ -155,8 +155,8 @@ impl Worker {
     }
 
     fn many(&self, stripes: &[u32]) {
-        self.pass.enter();
-        self.pass.lock_many(|index| &self.world.locks[index], stripes);
+        self.pass.enter(Forever);
+        self.pass.lock_many(|index| &self.world.locks[index], stripes, Forever);
         self.world.execute(self.me, stripes);
         self.world.unlock(stripes);
         self.pass.exit();
@@ -164,9 +164,9 @@ impl Worker {
 
     fn exclusive(&self, inside: bool) {
         if inside {
-            self.pass.enter();
+            self.pass.enter(Forever);
         }
-        self.pass.exclusive();
+        self.pass.exclusive(Forever);
         self.world.execute_exclusive(self.me, &[]);
         self.pass.release_exclusive();
         assert_eq!(self.pass.is_inside(), inside);
@@ -176,13 +176,13 @@ impl Worker {
     /// A transaction with a script in the middle that uses an undeclared key.
     fn script(&self, stripes: &[u32], raises: bool) {
         let world = &self.world;
-        self.pass.enter();
-        self.pass.script_token();
+        self.pass.enter(Forever);
+        self.pass.script_token(Forever);
         assert!(self.pass.is_inside());
-        self.pass.lock_many(|index| &world.locks[index], stripes);
+        self.pass.lock_many(|index| &world.locks[index], stripes, Forever);
         world.claim(self.me, stripes);
         if raises {
-            self.pass.exclusive_holding(|index| &world.locks[index], stripes);
+            self.pass.exclusive_holding(|index| &world.locks[index], stripes, Forever);
             world.check_held(self.me, stripes);
             world.execute_exclusive(self.me, stripes);
             self.pass.release_exclusive();
@@ -197,13 +197,11 @@ impl Worker {
 
     /// A command on several stripes that gives up at random.
     fn many_unless(&self, stripes: &[u32]) {
-        let entered = self.pass.enter_unless(is_tired);
+        let entered = self.pass.enter(is_tired);
         let locked = entered
             && match stripes {
-                [one] => self.pass.lock_unless(&self.world.locks[*one as usize], is_tired),
-                many => {
-                    self.pass.lock_many_unless(|index| &self.world.locks[index], many, is_tired)
-                }
+                [one] => self.pass.lock(&self.world.locks[*one as usize], is_tired),
+                many => self.pass.lock_many(|index| &self.world.locks[index], many, is_tired),
             };
         if locked {
             assert!(self.pass.is_inside());
@@ -218,16 +216,16 @@ impl Worker {
     fn reenter(&self) {
         if self.pass.is_disturbed() {
             self.pass.exit();
-            self.pass.enter();
+            self.pass.enter(Forever);
         }
         assert!(self.pass.is_inside());
     }
 
     fn exclusive_unless(&self, inside: bool) {
         if inside {
-            self.pass.enter();
+            self.pass.enter(Forever);
         }
-        if self.pass.exclusive_unless(is_tired) {
+        if self.pass.exclusive(is_tired) {
             assert_eq!(self.pass.is_inside(), inside);
             self.world.execute_exclusive(self.me, &[]);
             self.pass.release_exclusive();
@@ -241,13 +239,13 @@ impl Worker {
         let lock = |index: usize| &world.locks[index];
         let tired = || script.gives_up && is_tired();
         let mut takes_token = false;
-        self.pass.enter();
+        self.pass.enter(Forever);
         for attempt in 0.. {
             assert!(attempt < 2, "a script restarts once at most");
-            if takes_token && !self.pass.script_token_unless(tired) {
+            if takes_token && !self.pass.script_token(tired) {
                 break;
             }
-            if !self.pass.lock_many_unless(lock, stripes, tired) {
+            if !self.pass.lock_many(lock, stripes, tired) {
                 self.pass.release_script_token();
                 break;
             }
@@ -282,7 +280,7 @@ impl Worker {
         }
         let lock = |index: usize| &world.locks[index];
         let tired = || !script.writes_first && script.gives_up && is_tired();
-        let alone = self.pass.exclusive_holding_unless(lock, stripes, tired);
+        let alone = self.pass.exclusive_holding(lock, stripes, tired);
         world.check_held(self.me, stripes);
         if !alone {
             assert!(!script.writes_first, "a script fails after it has written");
@@ -511,15 +509,15 @@ fn slots_come_and_go_while_an_intent_is_set() {
             drop(worker);
             Worker::new(&world, me).many(&[0, 1]);
             // Dropped within a batch, as by a thread that unwinds.
-            Worker::new(&world, me).pass.enter();
+            Worker::new(&world, me).pass.enter(Forever);
         };
         run(
             &world,
             vec![
                 Box::new(|worker| worker.exclusive(false)),
                 Box::new(|worker| {
-                    worker.pass.script_token();
-                    worker.pass.exclusive();
+                    worker.pass.script_token(Forever);
+                    worker.pass.exclusive(Forever);
                 }),
                 Box::new(visitor),
                 Box::new(visitor),

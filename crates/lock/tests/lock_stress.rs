@@ -3,7 +3,7 @@
 
 #![cfg(not(any(feature = "loom", feature = "shuttle")))]
 
-use petrel_lock::{ExclusiveLock, StripeLock, ThreadSlot};
+use petrel_lock::{ExclusiveLock, Forever, StripeLock, ThreadSlot};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -61,15 +61,15 @@ impl World {
         let lock_at = |index: usize| &self.stripes[index].lock;
         match dice % 256 {
             0 => {
-                pass.exclusive();
+                pass.exclusive(Forever);
                 self.increment_all();
                 pass.release_exclusive();
             }
             1 => {
-                pass.script_token();
-                pass.lock_many(lock_at, many);
+                pass.script_token(Forever);
+                pass.lock_many(lock_at, many, Forever);
                 self.increment(many[0]);
-                pass.exclusive_holding(lock_at, many);
+                pass.exclusive_holding(lock_at, many, Forever);
                 self.increment_all();
                 pass.release_exclusive();
                 self.increment(many[1]);
@@ -77,12 +77,12 @@ impl World {
                 pass.release_script_token();
             }
             2..64 => {
-                pass.lock_many(lock_at, many);
+                pass.lock_many(lock_at, many, Forever);
                 many.iter().for_each(|&stripe| self.increment(stripe));
                 self.unlock(many);
             }
             _ => {
-                pass.lock(lock_at(stripe as usize));
+                pass.lock(lock_at(stripe as usize), Forever);
                 self.increment(stripe);
                 if dice % 256 == 64 {
                     // Long enough for others to fall asleep on the stripe.
@@ -102,7 +102,7 @@ fn work(world: &World, gate: &Arc<ExclusiveLock>, seed: u64, deadline: Instant) 
     while Instant::now() < deadline {
         let pass = gate.register();
         for _ in 0..16 {
-            pass.enter();
+            pass.enter(Forever);
             for _ in 0..16 {
                 dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 world.command(&pass, dice >> 11);
@@ -148,7 +148,7 @@ fn an_exclusive_owner_gets_in_beside_busy_workers() {
             scope.spawn(|| {
                 let pass = gate.register();
                 while stop.load(Relaxed) == 0 {
-                    pass.enter();
+                    pass.enter(Forever);
                     pass.exit();
                 }
             });
@@ -156,7 +156,7 @@ fn an_exclusive_owner_gets_in_beside_busy_workers() {
         let pass = gate.register();
         let raise = |_| {
             let start = Instant::now();
-            pass.exclusive();
+            pass.exclusive(Forever);
             let waited = start.elapsed();
             pass.release_exclusive();
             waited

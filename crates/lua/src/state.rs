@@ -88,11 +88,6 @@ impl Lua {
         self.interpreter.stack().with(|extra| extra.memory.used)
     }
 
-    /// Bounds the memory from now on.
-    pub fn set_memory_max(&mut self, bytes: usize) {
-        self.interpreter.stack().with(|extra| extra.memory.limit = bytes);
-    }
-
     /// Functions that are kept.
     pub fn kept(&self) -> usize {
         self.kept

@@ -74,10 +74,7 @@ pub(crate) unsafe extern "C-unwind" fn insert(stack: Stack) -> c_int {
         && !is_protected(stack, 1);
     // SAFETY: the interpreter passes its state; this frame owns nothing.
     unsafe {
-        match is_before {
-            true => vm::run(stack, insert_before),
-            false => vm::call_after(stack, base::guarded),
-        }
+        if is_before { vm::run(stack, insert_before) } else { vm::call_after(stack, base::guarded) }
     }
 }
 

@@ -346,10 +346,7 @@ impl Driver {
         self.lane.release_space(&mut state);
         drop(state);
         self.wake_all();
-        match is_sound {
-            true => Ok(()),
-            false => Err("a reply to no request".into()),
-        }
+        if is_sound { Ok(()) } else { Err("a reply to no request".into()) }
     }
 
     fn write(&mut self, io: &mut Io, cx: &mut Context<'_>) -> io::Result<()> {

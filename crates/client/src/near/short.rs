@@ -266,10 +266,7 @@ impl ShortReplies {
         let hash = hash_of(key);
         loop {
             let Some((bucket, marks)) = self.bucket(hash) else {
-                match self.grow() {
-                    true => continue,
-                    false => return,
-                }
+                if self.grow() { continue } else { return }
             };
             let is_same = |slot: &Slot| slot.is_of(key) && slot.question() == word;
             let is_elsewhere = |slot: &Slot| {

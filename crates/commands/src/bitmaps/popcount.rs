@@ -7,13 +7,10 @@ use std::ops::Range;
 pub(super) fn ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has the features that the function is compiled for.
-            return unsafe { ones_avx2(bytes) };
-        }
         if is_x86_feature_detected!("popcnt") {
-            // SAFETY: as above.
-            return unsafe { ones_popcnt(bytes) };
+            let has_avx2 = is_x86_feature_detected!("avx2");
+            // SAFETY: the processor has the features that the function is compiled for.
+            return unsafe { if has_avx2 { ones_avx2(bytes) } else { ones_popcnt(bytes) } };
         }
     }
     ones_by_word(bytes)

@@ -109,10 +109,7 @@ fn write_text(value: Value<'_>, reply: &mut dyn Reply) {
     let format = Format { len_max: reply.room_left(), ..Format::default() };
     with_text(|text| {
         print(value, &format, text);
-        match text.len() > format.len_max {
-            true => reply.refuse(),
-            false => write_whole(text, reply),
-        }
+        if text.len() > format.len_max { reply.refuse() } else { write_whole(text, reply) }
     });
 }
 
@@ -126,9 +123,10 @@ fn write(reply: &mut dyn Reply, format: &Format<'_>, text: &mut Vec<u8>) -> Outc
     if text.len() > format.len_max {
         return Err(Fail::STRING_TOO_LONG);
     }
-    match text.len() > reply.room_left() {
-        true => reply.refuse(),
-        false => write_whole(text, reply),
+    if text.len() > reply.room_left() {
+        reply.refuse()
+    } else {
+        write_whole(text, reply)
     }
     Ok(())
 }

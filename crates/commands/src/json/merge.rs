@@ -36,9 +36,10 @@ pub(super) fn merge(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let path = asked.path(paths)?;
     let merging = merging(root, &path, patch.root(), &mut budget)?;
-    match merging.carry_out(ks, (db, key))? {
-        true => ctx.reply.simple("OK"),
-        false => ctx.reply.null(),
+    if merging.carry_out(ks, (db, key))? {
+        ctx.reply.simple("OK")
+    } else {
+        ctx.reply.null()
     }
     Ok(())
 }

@@ -235,9 +235,10 @@ pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
             Err(_) => false,
         };
     }
-    match is_all {
-        true => ctx.reply.simple("OK"),
-        false => ctx.reply.null(),
+    if is_all {
+        ctx.reply.simple("OK")
+    } else {
+        ctx.reply.null()
     }
     Ok(())
 }

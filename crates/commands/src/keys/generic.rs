@@ -157,10 +157,7 @@ fn arrive(
     (to_db, to): (u16, Key<'_>),
 ) -> bool {
     let ks = &mut ctx.exec.ks;
-    let before = match ks.notes_events() {
-        true => ks.peek(to_db, to).map(|old| old.type_of()),
-        false => None,
-    };
+    let before = if ks.notes_events() { ks.peek(to_db, to).map(|old| old.type_of()) } else { None };
     let done = match way.copies {
         true => ks.copy(db, from, to_db, to),
         false => ks.rename(db, from, to_db, to),

@@ -31,30 +31,10 @@ const ERRORS_DISABLED: &[u8] = b"ERRORSTATS_DISABLED";
 const ERRORS_OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
 
 /// Codes of the server's own errors, which are counted apart even above the limit.
-const OWN_CODES: &[&str] = &[
-    "BUSY",
-    "BUSYGROUP",
-    "BUSYKEY",
-    "ERR",
-    "EXECABORT",
-    "IOERR",
-    "LOADING",
-    "MISCONF",
-    "NOAUTH",
-    "NOGOODSLAVE",
-    "NOGROUP",
-    "NOPERM",
-    "NOPROTO",
-    "NOREPLICAS",
-    "NOSCRIPT",
-    "NOTBUSY",
-    "OOM",
-    "READONLY",
-    "UNBLOCKED",
-    "UNKILLABLE",
-    "WRONGPASS",
-    "WRONGTYPE",
-];
+const OWN_CODES: &str = "\
+    BUSY BUSYGROUP BUSYKEY ERR EXECABORT IOERR LOADING MISCONF NOAUTH NOGOODSLAVE NOGROUP \
+    NOPERM NOPROTO NOREPLICAS NOSCRIPT NOTBUSY OOM READONLY UNBLOCKED UNKILLABLE WRONGPASS \
+    WRONGTYPE";
 
 /// Observer of every command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -394,11 +374,6 @@ impl Shared {
         host.show(db, in_script, &shown(self.registry.full_name(command.index), args));
     }
 
-    /// Whether codes are no longer tracked, because there were too many.
-    pub fn errors_are_disabled(&self) -> bool {
-        lock(&self.errors).disabled
-    }
-
     #[cold]
     pub(crate) fn count_error(&self, fail: &Fail) {
         lock(&self.errors).count(fail.code(), self.dialect());
@@ -422,7 +397,7 @@ impl Errors {
         if let Some(count) = self.by_code.get_mut(code) {
             *count += 1;
         } else if is_full && dialect.is_valkey() {
-            let is_own = OWN_CODES.iter().any(|own| own.as_bytes() == code);
+            let is_own = OWN_CODES.split(' ').any(|own| own.as_bytes() == code);
             let code = if is_own { code } else { ERRORS_OVERFLOW };
             *self.by_code.entry(code.to_vec()).or_default() += 1;
         } else if self.by_code.len() < ERROR_CODES_MAX && !self.disabled {

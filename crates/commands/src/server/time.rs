@@ -13,10 +13,7 @@ pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::TIME, time).lock
 /// `TIME`: the exact clock instead of the thread's coarse one. In a script, time stands still until
 /// the script is slow.
 fn time(ctx: &mut Ctx<'_>) -> Outcome {
-    let since = match ctx.exec.is_within_script() {
-        true => ctx.exec.script_time(),
-        false => time_of_day(),
-    };
+    let since = if ctx.exec.is_within_script() { ctx.exec.script_time() } else { time_of_day() };
     let mut digits = itoa::Buffer::new();
     ctx.reply.array(2);
     ctx.reply.bulk(digits.format(since.as_secs()).as_bytes());

@@ -8,7 +8,7 @@ use crate::numbers::{double, integer};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
-use petrel_keyspace::{SetRef, Type};
+use petrel_keyspace::{SetOperation, SetRef, Type};
 use petrel_table::commands as meta;
 use petrel_table::options::{Reader, SortedSetAlgebraOption};
 use std::borrow::Cow;
@@ -17,24 +17,17 @@ use std::ops::{ControlFlow, Range};
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::ZUNION, |ctx| list(ctx, Operation::Union)),
-    CommandSpec::new(&meta::ZUNIONSTORE, |ctx| store(ctx, Operation::Union)),
-    CommandSpec::new(&meta::ZINTER, |ctx| list(ctx, Operation::Intersection)),
-    CommandSpec::new(&meta::ZINTERSTORE, |ctx| store(ctx, Operation::Intersection)),
+    CommandSpec::new(&meta::ZUNION, |ctx| list(ctx, SetOperation::Union)),
+    CommandSpec::new(&meta::ZUNIONSTORE, |ctx| store(ctx, SetOperation::Union)),
+    CommandSpec::new(&meta::ZINTER, |ctx| list(ctx, SetOperation::Intersection)),
+    CommandSpec::new(&meta::ZINTERSTORE, |ctx| store(ctx, SetOperation::Intersection)),
     CommandSpec::new(&meta::ZINTERCARD, zintercard),
-    CommandSpec::new(&meta::ZDIFF, |ctx| list(ctx, Operation::Difference)),
-    CommandSpec::new(&meta::ZDIFFSTORE, |ctx| store(ctx, Operation::Difference)),
+    CommandSpec::new(&meta::ZDIFF, |ctx| list(ctx, SetOperation::Difference)),
+    CommandSpec::new(&meta::ZDIFFSTORE, |ctx| store(ctx, SetOperation::Difference)),
 ];
 
 /// Score of the members of a set.
 const SET_SCORE: f64 = 1.0;
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Operation {
-    Union,
-    Intersection,
-    Difference,
-}
 
 /// Aggregation of a member's scores.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -102,7 +95,7 @@ impl Asked {
     fn parse(
         ctx: &mut Ctx<'_>,
         from: usize,
-        operation: Operation,
+        operation: SetOperation,
         form: Form,
     ) -> Result<Self, Fail> {
         let numkeys = match ctx.integer(from)? {
@@ -137,10 +130,10 @@ impl Asked {
         &mut self,
         option: SortedSetAlgebraOption<'a>,
         words: &mut Reader<'a, SortedSetAlgebraOption<'a>>,
-        operation: Operation,
+        operation: SetOperation,
         form: Form,
     ) -> Outcome {
-        let weighs = operation != Operation::Difference && form != Form::Count;
+        let weighs = operation != SetOperation::Difference && form != Form::Count;
         match option {
             SortedSetAlgebraOption::Weights if weighs => {
                 let stated = words.words(self.keys.len()).ok_or(Fail::SYNTAX)?;
@@ -264,38 +257,38 @@ fn sources<'a>(ctx: &'a Ctx<'_>, asked: &Asked) -> Vec<Option<Source<'a>>> {
 }
 
 /// Maximum bytes of the result's members: in a table, with their scores and in order.
-fn bytes_max(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> usize {
+fn bytes_max(ctx: &Ctx<'_>, operation: SetOperation, asked: &Asked) -> usize {
     const MEMBER_BYTES: usize =
         2 * size_of::<(Cow<'_, [u8]>, f64)>() + 2 * size_of::<(f64, &[u8])>();
     let mut keys: Vec<&[u8]> = asked.keys.clone().map(|i| ctx.arg(i)).collect();
     let lens = sources(ctx, asked).into_iter();
     let lens = lens.map(|source| source.map_or(0, |source| source.members.len()));
     let len = match operation {
-        Operation::Union => {
+        SetOperation::Union => {
             let mut lens: Vec<_> = keys.drain(..).zip(lens).collect();
             lens.sort_unstable();
             lens.dedup();
             lens.iter().map(|(_, len)| len).sum()
         }
-        Operation::Intersection => lens.min().unwrap_or(0),
-        Operation::Difference => lens.take(1).sum(),
+        SetOperation::Intersection => lens.min().unwrap_or(0),
+        SetOperation::Difference => lens.take(1).sum(),
     };
     len * MEMBER_BYTES
 }
 
 /// Computes the members of the result, in no order.
-fn combine(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> Result<Gathered, Fail> {
+fn combine(ctx: &Ctx<'_>, operation: SetOperation, asked: &Asked) -> Result<Gathered, Fail> {
     let (sources, mut pace) = (sources(ctx, asked), Pace::of(ctx));
     let mut gathered = Gathered::default();
     match operation {
-        Operation::Union => unite(&sources, asked.aggregate, &mut gathered, &mut pace),
-        Operation::Intersection => {
+        SetOperation::Union => unite(&sources, asked.aggregate, &mut gathered, &mut pace),
+        SetOperation::Intersection => {
             intersect(&sources, asked.aggregate, &mut pace, |member, score| {
                 gathered.push_text(member, score);
                 ControlFlow::Continue(())
             });
         }
-        Operation::Difference => subtract(&sources, &mut gathered, &mut pace),
+        SetOperation::Difference => subtract(&sources, &mut gathered, &mut pace),
     }
     pace.ended?;
     // The remaining work, mainly sorting, is proportional to the result.
@@ -378,7 +371,7 @@ fn subtract(sources: &[Option<Source<'_>>], gathered: &mut Gathered, pace: &mut 
 
 /// `ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX |
 /// COUNT>] [WITHSCORES]`, `ZINTER` likewise, `ZDIFF` without weights and aggregate
-fn list(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
+fn list(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
     let asked = Asked::parse(ctx, 1, operation, Form::List)?;
     let _held = ctx.exec.ks.hold(bytes_max(ctx, operation, &asked))?;
     let members = combine(ctx, operation, &asked)?;
@@ -396,7 +389,7 @@ fn list(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
 
 /// `ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM |
 /// MIN | MAX | COUNT>]`, `ZINTERSTORE` likewise, `ZDIFFSTORE` without options
-fn store(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
+fn store(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
     let asked = Asked::parse(ctx, 2, operation, Form::Store)?;
     let _held = ctx.exec.ks.hold(bytes_max(ctx, operation, &asked))?;
     let members = combine(ctx, operation, &asked)?;
@@ -407,7 +400,7 @@ fn store(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
 
 /// `ZINTERCARD numkeys key [key ...] [LIMIT limit]`
 fn zintercard(ctx: &mut Ctx<'_>) -> Outcome {
-    let asked = Asked::parse(ctx, 1, Operation::Intersection, Form::Count)?;
+    let asked = Asked::parse(ctx, 1, SetOperation::Intersection, Form::Count)?;
     let mut count = 0;
     let mut pace = Pace::of(ctx);
     intersect(&sources(ctx, &asked), Aggregate::Sum, &mut pace, |_, _| {

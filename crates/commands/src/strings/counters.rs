@@ -51,8 +51,8 @@ fn incrbyfloat(ctx: &mut Ctx<'_>) -> Outcome {
     };
     let number = number.ok_or(Fail::NOT_A_FLOAT)?;
     let increment = Extended::parse(ctx.arg(2)).ok_or(Fail::NOT_A_FLOAT)?;
-    let sum = number.add(increment).and_then(Extended::print);
-    let text = sum.ok_or(Fail::fixed("ERR increment would produce NaN or Infinity"))?;
+    let text = number.add(increment).print();
+    let text = text.ok_or(Fail::fixed("ERR increment would produce NaN or Infinity"))?;
     ctx.exec.ks.put(db, key, Value::Bytes(&text), expiry);
     ctx.reply.bulk(&text);
     Ok(())

@@ -97,7 +97,7 @@ fn options<'a>(ctx: &Ctx<'a>) -> Result<Options<'a>, Fail> {
 
 fn float_increment(text: &[u8]) -> Result<Extended, Fail> {
     let number = Extended::parse(text).ok_or(Fail::fixed("ERR Increment is not a valid float"))?;
-    if number.is_infinite() {
+    if !number.is_finite() {
         return Err(Fail::fixed("ERR BYFLOAT increment cannot be Infinity"));
     }
     Ok(number)
@@ -183,19 +183,18 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options<'_>, increment: Extended) -> O
         None => Ok(usual),
         Some(n) => Extended::parse(n).ok_or(Fail::fixed(wrong)),
     };
-    let least = Extended::MAX.opposite();
+    let (least, greatest) = (Extended::limit(true), Extended::limit(false));
     let lower = bound(options.lower, least, "ERR LBOUND is not a valid float")?;
-    let upper = bound(options.upper, Extended::MAX, "ERR UBOUND is not a valid float")?;
+    let upper = bound(options.upper, greatest, "ERR UBOUND is not a valid float")?;
     if lower.compare(upper) == Ordering::Greater {
         return Err(BOUNDS_CROSSED);
     }
     let expiry = expiry(ctx, options)?;
     let key = ctx.key(1);
     let (old, before) = float_at(ctx, key)?;
-    // An overflowing sum is beyond every finite bound.
-    let beyond = Extended::Infinite { negative: increment.is_negative() };
-    let sum = old.add(increment).unwrap_or(beyond);
-    let is_within = !sum.is_infinite()
+    // An overflowing sum is infinite, beyond every finite bound.
+    let sum = old.add(increment);
+    let is_within = sum.is_finite()
         && sum.compare(lower) != Ordering::Less
         && sum.compare(upper) != Ordering::Greater;
     let new = match () {
@@ -205,8 +204,8 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options<'_>, increment: Extended) -> O
         () => upper,
     };
     const TOO_FAR: Fail = Fail::fixed("ERR applied increment would be Infinity");
-    let applied = new.add(old.opposite()).ok_or(TOO_FAR)?;
-    let text = new.print().ok_or(TOO_FAR)?;
+    let applied = new.subtract(old);
+    let text = new.print().filter(|_| applied.is_finite()).ok_or(TOO_FAR)?;
     ctx.exec.ks.name_events(Naming::As("incrbyfloat"));
     store(ctx, key, Value::Bytes(&text), expiry.after(before));
     tell_expiry(ctx, expiry, before);
@@ -222,7 +221,7 @@ fn float_at(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(Extended, Option<i64>), 
         StrRef::Int(n) => Extended::from(n),
         text => Extended::parse(text.bytes(&mut itoa::Buffer::new())).ok_or(Fail::NOT_A_FLOAT)?,
     };
-    if number.is_infinite() {
+    if !number.is_finite() {
         return Err(Fail::fixed("ERR value cannot be Infinity"));
     }
     Ok((number, view.expiry()))

@@ -4,6 +4,7 @@ use super::Handle;
 use crate::state::locks::HeldStripes;
 use crate::state::stripe::StripeData;
 use crate::structures::key_hash::KeyHash;
+use petrel_lock::{Forever, Patience};
 
 impl Handle {
     /// True while the thread holds any stripe.
@@ -26,103 +27,87 @@ impl Handle {
         }
     }
 
-    /// Locks the stripe of one key. The thread is in a batch and holds nothing.
     #[inline]
-    pub fn lock(&mut self, hash: KeyHash) {
-        self.lock_stripe(hash.stripe());
-    }
-
-    #[inline]
-    pub(crate) fn lock_stripe(&mut self, stripe: u32) {
-        self.locks.lock(&self.ks.stripes, stripe);
-        self.see_sinks();
-    }
-
-    /// Like [`Handle::lock`], but returns false (nothing locked) once `give_up` returns true during
-    /// the wait. The thread may then be [outside](Handle::is_outside).
-    #[inline]
-    pub fn lock_unless(&mut self, hash: KeyHash, give_up: impl Fn() -> bool) -> bool {
-        self.lock_stripe_unless(hash.stripe(), give_up)
-    }
-
-    #[inline]
-    pub(crate) fn lock_stripe_unless(&mut self, stripe: u32, give_up: impl Fn() -> bool) -> bool {
-        let locked = self.locks.lock_unless(&self.ks.stripes, stripe, give_up);
+    fn see_sinks_if(&mut self, locked: bool) -> bool {
         if locked {
             self.see_sinks();
         }
         locked
     }
 
+    /// Locks the stripe of one key. The thread is in a batch and holds nothing.
+    #[inline]
+    pub fn lock(&mut self, hash: KeyHash) {
+        self.lock_stripe(hash.stripe(), Forever);
+    }
+
+    /// Like [`Handle::lock`], but returns false (nothing locked) once the patience is over: once
+    /// `give_up`, a closure, returns true during the wait. The thread may then be
+    /// [outside](Handle::is_outside).
+    #[inline]
+    pub fn lock_unless(&mut self, hash: KeyHash, give_up: impl Patience) -> bool {
+        self.lock_stripe(hash.stripe(), give_up)
+    }
+
+    #[inline]
+    pub(crate) fn lock_stripe(&mut self, stripe: u32, patience: impl Patience) -> bool {
+        let locked = self.locks.lock(&self.ks.stripes, stripe, patience);
+        self.see_sinks_if(locked)
+    }
+
     /// Locks the stripes of many keys, all before the command runs. The thread holds nothing.
     pub fn lock_many(&mut self, hashes: impl Iterator<Item = KeyHash>) {
-        self.locks.lock_many(&self.ks.stripes, hashes);
-        self.see_sinks();
+        self.lock_many_unless(hashes, Forever);
     }
 
     /// Like [`Handle::lock_many`], but gives up as [`Handle::lock_unless`] does.
     pub fn lock_many_unless(
         &mut self,
         hashes: impl Iterator<Item = KeyHash>,
-        give_up: impl Fn() -> bool,
+        give_up: impl Patience,
     ) -> bool {
-        let locked = self.locks.lock_many_unless(&self.ks.stripes, hashes, give_up);
-        if locked {
-            self.see_sinks();
-        }
-        locked
+        let locked = self.locks.lock_many(&self.ks.stripes, hashes, give_up);
+        self.see_sinks_if(locked)
     }
 
     /// Takes the exclusive lock: waits until every other thread has left, and keeps them out. The
     /// thread holds nothing.
     pub fn lock_all(&mut self) {
-        self.locks.lock_all();
-        self.see_sinks();
+        self.lock_all_unless(Forever);
     }
 
     /// Like [`Handle::lock_all`], but gives up as [`Handle::lock_unless`] does.
-    pub fn lock_all_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
-        let locked = self.locks.lock_all_unless(give_up);
-        if locked {
-            self.see_sinks();
-        }
-        locked
+    pub fn lock_all_unless(&mut self, give_up: impl Patience) -> bool {
+        let locked = self.locks.lock_all(give_up);
+        self.see_sinks_if(locked)
     }
 
     /// Takes the token that lets a thread lock the rest of the keyspace while it holds stripes; one
     /// thread has it at a time. The thread holds nothing; it keeps the token until
-    /// [`Handle::release_token`].
-    pub fn take_token(&mut self) {
+    /// [`Handle::release_token`]. Gives up as [`Handle::lock_unless`] does.
+    pub fn take_token_unless(&mut self, give_up: impl Patience) -> bool {
         debug_assert!(!self.locks.holds_any());
-        self.locks.pass().script_token();
+        self.locks.pass().script_token(give_up)
     }
 
-    /// Like [`Handle::take_token`], but gives up as [`Handle::lock_unless`] does.
-    pub fn take_token_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
-        debug_assert!(!self.locks.holds_any());
-        self.locks.pass().script_token_unless(give_up)
-    }
-
-    /// Like [`Handle::take_token`], but does not wait, so that the thread may hold stripes. False
-    /// if another thread has the token.
+    /// Like [`Handle::take_token_unless`], but does not wait, so that the thread may hold stripes.
+    /// False if another thread has the token.
     pub fn try_take_token(&mut self) -> bool {
         self.locks.pass().try_script_token()
     }
 
-    /// Gives the token of [`Handle::take_token`] back, if the thread has it.
+    /// Gives the token of [`Handle::take_token_unless`] back, if the thread has it.
     pub fn release_token(&mut self) {
         self.locks.pass().release_script_token();
     }
 
     /// Locks the rest of the keyspace. The stripes already held stay locked throughout: other
-    /// threads waiting for the rest back off. The thread has the token of [`Handle::take_token`].
-    /// False, with the same locks as before, if `give_up` returned true during the wait.
-    pub fn lock_rest_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
-        let locked = self.locks.lock_rest_unless(&self.ks.stripes, give_up);
-        if locked {
-            self.see_sinks();
-        }
-        locked
+    /// threads waiting for the rest back off. The thread has the token of
+    /// [`Handle::take_token_unless`]. False, with the same locks as before, if `give_up` returned
+    /// true during the wait.
+    pub fn lock_rest_unless(&mut self, give_up: impl Patience) -> bool {
+        let locked = self.locks.lock_rest(&self.ks.stripes, give_up);
+        self.see_sinks_if(locked)
     }
 
     /// Unlocks every stripe, then frees the values replaced under the locks.

@@ -638,17 +638,11 @@ impl<'k> ListMut<'_, 'k> {
 
     #[inline]
     fn large<'b>(&self) -> Option<&'b List> {
-        match self.entry.large() {
-            Some(Large::List(list)) => Some(list),
-            _ => None,
-        }
+        if let Some(Large::List(list)) = self.entry.large() { Some(list) } else { None }
     }
 
     #[inline]
     fn large_mut<'b>(&mut self) -> Option<&'b mut List> {
-        match self.entry.large_mut() {
-            Some(Large::List(list)) => Some(list),
-            _ => None,
-        }
+        if let Some(Large::List(list)) = self.entry.large_mut() { Some(list) } else { None }
     }
 }

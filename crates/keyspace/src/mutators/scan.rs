@@ -12,6 +12,7 @@ use crate::structures::key_hash::Key;
 use crate::structures::view::View;
 use crate::structures::walk::first_position;
 use crate::structures::walk::homed;
+use petrel_lock::{Forever, Patience};
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,7 @@ impl Handle {
         removable: &dyn Fn(&View<'_>) -> bool,
         each: impl FnMut(View<'_>),
     ) -> Cursor {
-        self.scan_unless(db, cursor, count, removable, each, &|| false).unwrap_or_default()
+        self.scan_unless(db, cursor, count, removable, each, Forever).unwrap_or_default()
     }
 
     /// Like [`Handle::scan_removing`], but returns none once `give_up` returns true during the wait
@@ -83,7 +84,7 @@ impl Handle {
         count: usize,
         removable: &dyn Fn(&View<'_>) -> bool,
         mut each: impl FnMut(View<'_>),
-        give_up: &dyn Fn() -> bool,
+        give_up: impl Patience + Copy,
     ) -> Option<Cursor> {
         let stripes = self.ks.stripes.len() as u64;
         let mut position = cursor.position();
@@ -178,7 +179,7 @@ impl Handle {
         if self.holds_any() {
             return work(self);
         }
-        self.lock_stripe(stripe);
+        self.lock_stripe(stripe, Forever);
         let result = work(self);
         self.unlock();
         result
@@ -188,17 +189,17 @@ impl Handle {
     fn with_stripe_unless<T>(
         &mut self,
         stripe: u32,
-        give_up: &dyn Fn() -> bool,
+        give_up: impl Patience,
         work: impl FnOnce(&mut Self) -> T,
     ) -> Option<T> {
-        if self.holds_any() {
-            return Some(work(self));
-        }
-        if !self.lock_stripe_unless(stripe, give_up) {
+        let locks = !self.holds_any();
+        if locks && !self.lock_stripe(stripe, give_up) {
             return None;
         }
         let result = work(self);
-        self.unlock();
+        if locks {
+            self.unlock();
+        }
         Some(result)
     }
 
@@ -210,18 +211,13 @@ impl Handle {
         stripe: u32,
         work: impl FnOnce(&mut Self) -> T,
     ) -> Option<T> {
-        if self.holds_any() {
-            return Some(work(self));
-        }
         // The clock is read only if the stripe is not free at once.
         let since = OnceCell::new();
         let too_long = || since.get_or_init(Instant::now).elapsed() >= SOON;
-        if self.is_outside() || !self.lock_stripe_unless(stripe, too_long) {
+        if !self.holds_any() && self.is_outside() {
             return None;
         }
-        let result = work(self);
-        self.unlock();
-        Some(result)
+        self.with_stripe_unless(stripe, too_long, work)
     }
 
     /// Walks the buckets of one stripe; returns the next position if `count` keys were seen before

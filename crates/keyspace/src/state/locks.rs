@@ -3,7 +3,8 @@
 use crate::state::stripe::{Stripe, StripeData};
 use crate::state::tracking::{SideTables, Tracked};
 use crate::structures::key_hash::KeyHash;
-use petrel_lock::ThreadSlot;
+use petrel_lock::{Patience, ThreadSlot};
+use std::slice;
 
 /// Stripes held by a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,8 +18,8 @@ pub(crate) enum HeldStripes {
 }
 
 /// A thread's locks. Every locking method requires the thread to be in a batch and, unless stated
-/// otherwise, to hold nothing. The methods ending in `_unless` stop waiting once `give_up` returns
-/// true: they return false then, and the thread may be outside the gate.
+/// otherwise, to hold nothing. Methods that wait return false, with nothing more locked, once their
+/// patience is over; the thread may be inactive then.
 pub(crate) struct Locks {
     pass: ThreadSlot,
     held: HeldStripes,
@@ -89,22 +90,9 @@ impl Locks {
 
     /// Locks one stripe.
     #[inline]
-    pub fn lock(&mut self, stripes: &[Stripe], stripe: u32) {
+    pub fn lock(&mut self, stripes: &[Stripe], stripe: u32, patience: impl Patience) -> bool {
         debug_assert_eq!(self.held, HeldStripes::Nothing);
-        self.pass.lock(&stripes[stripe as usize].lock);
-        self.held = HeldStripes::One(stripe);
-    }
-
-    /// Like `lock`, but stops waiting once `give_up` returns true.
-    #[inline]
-    pub fn lock_unless(
-        &mut self,
-        stripes: &[Stripe],
-        stripe: u32,
-        give_up: impl Fn() -> bool,
-    ) -> bool {
-        debug_assert_eq!(self.held, HeldStripes::Nothing);
-        let locked = self.pass.lock_unless(&stripes[stripe as usize].lock, give_up);
+        let locked = self.pass.lock(&stripes[stripe as usize].lock, patience);
         if locked {
             self.held = HeldStripes::One(stripe);
         }
@@ -112,32 +100,22 @@ impl Locks {
     }
 
     /// Locks the stripes of many keys, all before the command runs.
-    pub fn lock_many(&mut self, stripes: &[Stripe], hashes: impl Iterator<Item = KeyHash>) {
-        self.choose(hashes);
-        match self.many[..] {
-            [] => {}
-            [stripe] => self.lock(stripes, stripe),
-            _ => {
-                self.pass.lock_many(|i| &stripes[i].lock, &self.many);
-                self.held = HeldStripes::Many;
-            }
-        }
-    }
-
-    /// Like `lock_many`, but stops waiting once `give_up` returns true.
-    pub fn lock_many_unless(
+    pub fn lock_many(
         &mut self,
         stripes: &[Stripe],
         hashes: impl Iterator<Item = KeyHash>,
-        give_up: impl Fn() -> bool,
+        patience: impl Patience,
     ) -> bool {
-        self.choose(hashes);
+        debug_assert_eq!(self.held, HeldStripes::Nothing);
+        self.many.clear();
+        self.many.extend(hashes.map(KeyHash::stripe));
+        self.many.sort_unstable();
+        self.many.dedup();
         match self.many[..] {
             [] => true,
-            [stripe] => self.lock_unless(stripes, stripe, give_up),
+            [stripe] => self.lock(stripes, stripe, patience),
             _ => {
-                let lock = |i: usize| &stripes[i].lock;
-                let locked = self.pass.lock_many_unless(lock, &self.many, give_up);
+                let locked = self.pass.lock_many(|i| &stripes[i].lock, &self.many, patience);
                 if locked {
                     self.held = HeldStripes::Many;
                 }
@@ -146,43 +124,26 @@ impl Locks {
         }
     }
 
-    fn choose(&mut self, hashes: impl Iterator<Item = KeyHash>) {
-        debug_assert_eq!(self.held, HeldStripes::Nothing);
-        self.many.clear();
-        self.many.extend(hashes.map(KeyHash::stripe));
-        self.many.sort_unstable();
-        self.many.dedup();
-    }
-
     /// Takes the exclusive lock: waits until every other thread has left, and keeps them out.
-    pub fn lock_all(&mut self) {
+    pub fn lock_all(&mut self, patience: impl Patience) -> bool {
         debug_assert_eq!(self.held, HeldStripes::Nothing);
-        self.pass.exclusive();
-        self.held = HeldStripes::All;
-    }
-
-    /// Like `lock_all`, but stops waiting once `give_up` returns true.
-    pub fn lock_all_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
-        debug_assert_eq!(self.held, HeldStripes::Nothing);
-        let locked = self.pass.exclusive_unless(give_up);
+        let locked = self.pass.exclusive(patience);
         if locked {
             self.held = HeldStripes::All;
         }
         locked
     }
 
-    /// Locks the rest of the keyspace while the held stripes stay locked; false, with the same
-    /// locks as before, if `give_up` returned true. The thread has the script token.
-    pub fn lock_rest_unless(&mut self, stripes: &[Stripe], give_up: impl Fn() -> bool) -> bool {
-        let lock = |i: usize| &stripes[i].lock;
-        let locked = match self.held {
-            HeldStripes::Nothing => self.pass.exclusive_holding_unless(lock, &[], give_up),
-            HeldStripes::One(stripe) => {
-                self.pass.exclusive_holding_unless(lock, &[stripe], give_up)
-            }
-            HeldStripes::Many => self.pass.exclusive_holding_unless(lock, &self.many, give_up),
+    /// Locks the rest of the keyspace while the held stripes stay locked. The thread has the script
+    /// token.
+    pub fn lock_rest(&mut self, stripes: &[Stripe], patience: impl Patience) -> bool {
+        let held: &[u32] = match &self.held {
+            HeldStripes::Nothing => &[],
+            HeldStripes::One(stripe) => slice::from_ref(stripe),
+            HeldStripes::Many => &self.many[..],
             HeldStripes::All => return true,
         };
+        let locked = self.pass.exclusive_holding(|i| &stripes[i].lock, held, patience);
         if locked {
             self.held_before = self.held;
             self.held = HeldStripes::All;

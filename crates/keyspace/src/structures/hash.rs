@@ -72,16 +72,6 @@ impl Hash {
         Hash { fields, expiring, expires, beyond, order: (!beyond).then(Vec::new) }
     }
 
-    /// The fields.
-    pub fn dict_mut(&mut self) -> &mut Dict {
-        &mut self.fields
-    }
-
-    /// The fields.
-    pub fn dict(&self) -> &Dict {
-        &self.fields
-    }
-
     /// Adds a field that is not there.
     pub(crate) fn insert(
         &mut self,

@@ -126,34 +126,22 @@ impl Large {
 impl Large {
     #[inline]
     pub fn hash(&self) -> Option<&Hash> {
-        match self {
-            Large::Hash(hash) => Some(hash),
-            _ => None,
-        }
+        if let Large::Hash(hash) = self { Some(hash) } else { None }
     }
 
     #[inline]
     pub fn hash_mut(&mut self) -> Option<&mut Hash> {
-        match self {
-            Large::Hash(hash) => Some(hash),
-            _ => None,
-        }
+        if let Large::Hash(hash) = self { Some(hash) } else { None }
     }
 
     #[inline]
     pub fn set(&self) -> Option<&Set> {
-        match self {
-            Large::Set(set) => Some(set),
-            _ => None,
-        }
+        if let Large::Set(set) = self { Some(set) } else { None }
     }
 
     #[inline]
     pub fn set_mut(&mut self) -> Option<&mut Set> {
-        match self {
-            Large::Set(set) => Some(set),
-            _ => None,
-        }
+        if let Large::Set(set) = self { Some(set) } else { None }
     }
 }
 
@@ -163,9 +151,9 @@ impl Large {
     pub fn begin_image(&mut self, id: ImageId) {
         match self {
             Large::List(list) => list.begin_image(id),
-            Large::Set(set) => set.dict_mut().begin_image(id),
-            Large::SortedSet(set) => set.dict_mut().begin_image(id),
-            Large::Hash(hash) => hash.dict_mut().begin_image(id),
+            Large::Set(set) => set.members.begin_image(id),
+            Large::SortedSet(set) => set.members.begin_image(id),
+            Large::Hash(hash) => hash.fields.begin_image(id),
             Large::Stream(stream) => stream.begin_image(id),
             Large::Custom(custom) => custom.begin_image(id),
         }
@@ -175,9 +163,9 @@ impl Large {
     pub fn image_id(&self) -> Option<ImageId> {
         match self {
             Large::List(list) => list.image_id(),
-            Large::Set(set) => set.dict().image_id(),
-            Large::SortedSet(set) => set.dict().image_id(),
-            Large::Hash(hash) => hash.dict().image_id(),
+            Large::Set(set) => set.members.image_id(),
+            Large::SortedSet(set) => set.members.image_id(),
+            Large::Hash(hash) => hash.fields.image_id(),
             Large::Stream(stream) => stream.image_id(),
             Large::Custom(custom) => custom.image_id(),
         }
@@ -198,12 +186,12 @@ impl Large {
         match self {
             Large::List(list) => list.continue_image(cache, &mut |text| take(Item(text))),
             Large::Set(set) => {
-                set.dict_mut().continue_image(cache, &mut |element| take(Member(element.key())))
+                set.members.continue_image(cache, &mut |element| take(Member(element.key())))
             }
             Large::SortedSet(set) => set
-                .dict_mut()
+                .members
                 .continue_image(cache, &mut |element| take(Scored(element.key(), element.score()))),
-            Large::Hash(hash) => hash.dict_mut().continue_image(cache, &mut |element| {
+            Large::Hash(hash) => hash.fields.continue_image(cache, &mut |element| {
                 take(Field(element.key(), element.value(), element.expiry()))
             }),
             Large::Stream(stream) => stream.continue_image(take),

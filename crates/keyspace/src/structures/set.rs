@@ -33,7 +33,7 @@ pub(crate) const WALKED_MAX: usize = 128;
 
 /// A set of many members.
 pub(crate) struct Set {
-    members: Dict,
+    pub(super) members: Dict,
     pub(crate) encoding: SetEncoding,
 }
 
@@ -51,16 +51,6 @@ impl Set {
             set.members.insert(element, cache);
         });
         set
-    }
-
-    /// The members.
-    pub fn dict_mut(&mut self) -> &mut Dict {
-        &mut self.members
-    }
-
-    /// The members.
-    pub fn dict(&self) -> &Dict {
-        &self.members
     }
 
     /// Adds a member; false if it is present.

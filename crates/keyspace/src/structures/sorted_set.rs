@@ -48,7 +48,7 @@ pub struct ScoreChange {
 
 /// A sorted set of many members.
 pub(crate) struct SortedSet {
-    members: Dict,
+    pub(super) members: Dict,
     pub(crate) order: RankTree<Element>,
     /// Whether it has passed the thresholds of `OBJECT ENCODING`.
     pub(crate) beyond: bool,
@@ -107,16 +107,6 @@ impl SortedSet {
         }
         set.order = RankTree::from_sorted(&elements, cache);
         set
-    }
-
-    /// The members with their scores.
-    pub fn dict_mut(&mut self) -> &mut Dict {
-        &mut self.members
-    }
-
-    /// The members with their scores.
-    pub fn dict(&self) -> &Dict {
-        &self.members
     }
 
     /// `OBJECT ENCODING`.

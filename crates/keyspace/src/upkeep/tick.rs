@@ -3,6 +3,7 @@
 use crate::handle::Handle;
 use crate::upkeep::compact::{Compacted, FRAGMENTATION_PCT_MIN};
 use crate::upkeep::sweep::Swept;
+use petrel_lock::{Forever, Patience};
 use std::time::Duration;
 
 /// Interval in milliseconds at which a thread returns the free blocks in its cache, and unused
@@ -49,12 +50,12 @@ impl Handle {
 
     /// Like [`Handle::tick`], at another pace.
     pub fn tick_at(&mut self, pace: Pace) -> Ticked {
-        self.tick_unless(pace, || false)
+        self.tick_unless(pace, Forever)
     }
 
     /// Like [`Handle::tick_at`], but skips waiting for another thread with the exclusive lock once
     /// `give_up` returns true.
-    pub fn tick_unless(&mut self, pace: Pace, give_up: impl Fn() -> bool) -> Ticked {
+    pub fn tick_unless(&mut self, pace: Pace, give_up: impl Patience + Copy) -> Ticked {
         let mut ticked = Ticked::default();
         self.refresh_clock();
         let heap_too = !self.puts_off_heap();
@@ -62,13 +63,13 @@ impl Handle {
             self.trim_now_and_then();
         }
         if !pace.expire.is_zero() {
-            if self.enter_unless(&give_up) {
+            if self.enter_unless(give_up) {
                 ticked.swept = self.expire_step(pace.expire);
             }
             self.exit();
         }
         if !pace.compact.is_zero() && heap_too {
-            if self.enter_unless(&give_up) {
+            if self.enter_unless(give_up) {
                 ticked.compacted = self.compact_step(pace.compact, FRAGMENTATION_PCT_MIN);
             }
             self.exit();

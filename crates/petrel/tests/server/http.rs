@@ -63,6 +63,15 @@ fn metrics_count_what_happened(backend: &str) {
     assert!(sample("petrel_worker_turns_total{worker=\"1\"}") > 0.0);
     assert!(text.contains("# TYPE petrel_total_commands_processed counter\n"));
     assert!(text.contains("# TYPE petrel_total_system_memory gauge\n"));
+    assert!(text.contains("# HELP petrel_used_memory Memory allocated, in bytes.\n"));
+    // Every number of INFO is a metric, apart from versions and identities.
+    let info = client.text(&["INFO", "clients", "memory", "persistence", "stats", "replication"]);
+    for (name, value) in info.lines().filter_map(|line| line.trim_end().split_once(':')) {
+        let is_number = value.trim_end_matches('%').parse::<f64>().is_ok();
+        if is_number && !name.starts_with("master_replid") {
+            assert!(text.contains(&format!("# TYPE petrel_{name} ")), "{name} is no metric");
+        }
+    }
     // Every line is a comment or a sample, and no family is described twice.
     let mut families = std::collections::HashSet::new();
     for line in text.lines() {

@@ -376,10 +376,7 @@ fn clear(server: &Server, machine: &mut Machine, in_background: bool) {
     let cleared = clear_all(&mut exec.ks);
     exec.end();
     machine.end_turn();
-    match in_background {
-        true => server.reaper.reap(cleared),
-        false => drop(cleared),
-    }
+    if in_background { server.reaper.reap(cleared) } else { drop(cleared) }
 }
 
 fn clear_all(ks: &mut Handle) -> Cleared {

@@ -161,9 +161,10 @@ impl Membership {
     /// If the directory cannot be written.
     pub(super) fn note_data(&self, has: bool) -> io::Result<()> {
         let Some(mark) = self.mark().filter(|mark| mark.exists() != has) else { return Ok(()) };
-        match has {
-            true => File::create(&mark)?.sync_all()?,
-            false => fs::remove_file(&mark)?,
+        if has {
+            File::create(&mark)?.sync_all()?
+        } else {
+            fs::remove_file(&mark)?
         }
         match &self.directory {
             Some(directory) => File::open(directory)?.sync_all(),

@@ -5,10 +5,13 @@
 //! that can only be zero here are shown as zero.
 
 mod data;
+mod fields;
 mod key_sizes;
 mod machine;
 mod statistics;
 mod tls;
+
+pub(crate) use fields::fields;
 
 use crate::config::Config;
 use crate::host::ServerHost;

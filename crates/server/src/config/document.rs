@@ -31,8 +31,8 @@ pub fn help() -> String {
          stands with its default; * marks what CONFIG SET can change while the server runs. Those of\n\
          Redis and Valkey that decide nothing here are accepted too; docs/configuration.md lists them.\n",
     );
-    for group in Group::ALL.into_iter().filter(|group| !group.is_foreign()) {
-        let _ = write!(text, "\n{}\n", group.title());
+    for (group, title) in Group::TITLES.into_iter().filter(|(group, _)| !group.is_foreign()) {
+        let _ = write!(text, "\n{title}\n");
         for param in group.params() {
             help_entry(&mut text, param);
         }
@@ -68,14 +68,13 @@ pub fn markdown() -> String {
          `enable-protected-configs` as well.\n",
     );
     let mut any_foreign = false;
-    for group in Group::ALL {
+    for (group, title) in Group::TITLES {
         if group.is_foreign() && !std::mem::replace(&mut any_foreign, true) {
             text.push_str(FOREIGN);
         }
         let _ = write!(
             text,
-            "\n## {}\n\n| parameter | default | values | runtime | meaning |\n|---|---|---|---|---|\n",
-            group.title()
+            "\n## {title}\n\n| parameter | default | values | runtime | meaning |\n|---|---|---|---|---|\n"
         );
         for param in group.params() {
             markdown_row(&mut text, param);
@@ -103,8 +102,7 @@ pub fn default_file() -> String {
          #\n\
          # The redis.conf and valkey.conf that Redis and Valkey come with can be used as well.\n",
     );
-    for group in Group::ALL.into_iter().filter(|group| !group.is_foreign()) {
-        let title = group.title();
+    for (group, title) in Group::TITLES.into_iter().filter(|(group, _)| !group.is_foreign()) {
         let _ = write!(text, "\n{:#<1$}\n\n", format!("## {title} "), 79);
         let entries: Vec<_> = group.params().map(file_entry).collect();
         text.push_str(&entries.join("\n"));

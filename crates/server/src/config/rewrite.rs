@@ -72,10 +72,7 @@ pub(super) fn rewrite(
         }
     };
     let new = compose(&old, config, users, file, extent).map_err(RewriteError::Broken)?;
-    match new == old {
-        true => Ok(()),
-        false => replace(&path, &new).map_err(RewriteError::Io),
-    }
+    if new == old { Ok(()) } else { replace(&path, &new).map_err(RewriteError::Io) }
 }
 
 /// The text of the rewritten file.

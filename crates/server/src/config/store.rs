@@ -281,7 +281,7 @@ impl fmt::Display for SetError {
 /// Name that CONFIG GET shows for `name` with this `pattern`; `None` if it does not match.
 fn shown_as(name: &str, pattern: &[u8]) -> Option<Vec<u8>> {
     if glob::is_pattern(pattern) {
-        if HIDDEN.contains(&name) {
+        if HIDDEN.split(' ').any(|hidden| hidden == name) {
             return None;
         }
         let matches = glob::matches(pattern, name.as_bytes(), Case::Insensitive);
@@ -340,18 +340,10 @@ fn in_a_reply(name: &[u8]) -> String {
 }
 
 /// Parameters that CONFIG GET shows only by their full names.
-pub(super) const HIDDEN: [&str; 11] = [
-    "enable-debug-assert",
-    "io-threads-always-active",
-    "key-load-delay",
-    "lazyexpire-nested-arbitrary-keys",
-    "loading-process-events-interval-bytes",
-    "lua-enable-deprecated-api",
-    "min-io-threads-avoid-copy-reply",
-    "min-string-size-avoid-copy-reply",
-    "min-string-size-avoid-copy-reply-threaded",
-    "rdb-key-save-delay",
-    "repl-rdb-channel",
-];
+pub(super) const HIDDEN: &str = "\
+    enable-debug-assert io-threads-always-active key-load-delay \
+    lazyexpire-nested-arbitrary-keys loading-process-events-interval-bytes \
+    lua-enable-deprecated-api min-io-threads-avoid-copy-reply min-string-size-avoid-copy-reply \
+    min-string-size-avoid-copy-reply-threaded rdb-key-save-delay repl-rdb-channel";
 const FIXED: &str = "can't set immutable config";
 const NAME_SHOWN_BYTES_MAX: usize = 128;

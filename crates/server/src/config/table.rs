@@ -89,49 +89,26 @@ pub enum Group {
 }
 
 impl Group {
-    /// Every group, in the order of the documentation.
-    pub const ALL: [Self; 17] = [
-        Self::Network,
-        Self::Tls,
-        Self::Security,
-        Self::Threads,
-        Self::Clients,
-        Self::Keyspace,
-        Self::Types,
-        Self::Observability,
-        Self::Process,
-        Self::Snapshot,
-        Self::Log,
-        Self::Backup,
-        Self::Replication,
-        Self::Cluster,
-        Self::RedisCluster,
-        Self::Absent,
-        Self::Otherwise,
+    /// Every group with the heading of its section, in the order of the documentation.
+    pub const TITLES: [(Self, &'static str); 17] = [
+        (Self::Network, "Network"),
+        (Self::Tls, "TLS"),
+        (Self::Security, "Security"),
+        (Self::Threads, "Threads and event loops"),
+        (Self::Clients, "Clients"),
+        (Self::Keyspace, "Memory and keys"),
+        (Self::Types, "Types of values"),
+        (Self::Observability, "Log and latency"),
+        (Self::Process, "Process"),
+        (Self::Snapshot, "Snapshot"),
+        (Self::Log, "The log of changes"),
+        (Self::Backup, "Backups in object stores"),
+        (Self::Replication, "Replication"),
+        (Self::Cluster, "Cluster"),
+        (Self::RedisCluster, "Not in this version: Redis Cluster"),
+        (Self::Absent, "Not in this version: other features"),
+        (Self::Otherwise, "Implemented differently"),
     ];
-
-    /// The heading of the section.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Network => "Network",
-            Self::Security => "Security",
-            Self::Threads => "Threads and event loops",
-            Self::Clients => "Clients",
-            Self::Keyspace => "Memory and keys",
-            Self::Observability => "Log and latency",
-            Self::Process => "Process",
-            Self::Snapshot => "Snapshot",
-            Self::Log => "The log of changes",
-            Self::Backup => "Backups in object stores",
-            Self::Types => "Types of values",
-            Self::Replication => "Replication",
-            Self::Cluster => "Cluster",
-            Self::RedisCluster => "Not in this version: Redis Cluster",
-            Self::Tls => "TLS",
-            Self::Absent => "Not in this version: other features",
-            Self::Otherwise => "Implemented differently",
-        }
-    }
 
     /// Whether its parameters decide nothing and are there for files and tools of Redis.
     pub fn is_foreign(self) -> bool {

@@ -194,10 +194,7 @@ impl Applier {
         self.exec.ks.unlock();
         self.exec.end();
         self.tell_others();
-        match in_background {
-            true => self.host.0.server.reaper.reap(cleared),
-            false => drop(cleared),
-        }
+        if in_background { self.host.0.server.reaper.reap(cleared) } else { drop(cleared) }
     }
 
     /// Executes some of the received stream; returns the offset up to which an acknowledgement is
@@ -291,10 +288,7 @@ impl Applier {
                 break;
             }
             if input.get(self.parsed) == Some(&MARK) {
-                match self.apply_next(input, link, &mut executed)? {
-                    true => continue,
-                    false => break,
-                }
+                if self.apply_next(input, link, &mut executed)? { continue } else { break }
             }
             let mut args = recycle(std::mem::take(&mut self.args));
             let parsed = parse(&input[self.parsed..], &limits, &mut args, &mut self.resume);

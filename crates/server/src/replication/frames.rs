@@ -96,10 +96,7 @@ pub(super) fn apply_group(
     let mut around = Surroundings { shared: &exec.shared, host, cleared, failures };
     let applied = apply_surveyed(&mut exec.ks, group, keys, whole, &mut around);
     for cleared in aside.cleared.drain(..) {
-        match host.flushes_in_background() {
-            true => host.discard(cleared),
-            false => drop(cleared),
-        }
+        if host.flushes_in_background() { host.discard(cleared) } else { drop(cleared) }
     }
     while exec.has_ready() {
         exec.serve_ready(host);

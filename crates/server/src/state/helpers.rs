@@ -91,10 +91,7 @@ impl Tasks {
     /// before it [releases](Tasks::release_kept) the kept tasks, so that none is left behind.
     pub(crate) fn keep(&self, task: Task, held: &LongHeld) {
         let mut state = self.state.lock();
-        match held.any() {
-            true => state.kept.push(task),
-            false => state.queue.push_back(task),
-        }
+        if held.any() { state.kept.push(task) } else { state.queue.push_back(task) }
     }
 
     /// Queues all kept tasks again.

@@ -276,12 +276,6 @@ impl Replication {
         self.is_replica.load(Relaxed)
     }
 
-    /// Whether this server follows a primary and has a link to it: a replica without one has
-    /// nothing to pass on.
-    pub fn has_link(&self) -> bool {
-        self.is_replica() && self.link.state() == LinkState::Connected
-    }
-
     /// The names of the history.
     pub fn ids(&self) -> Ids {
         self.ids.lock().clone()

@@ -101,11 +101,6 @@ impl Session {
         self.tls.peer_certificates()?.first()
     }
 
-    /// Bytes that wait for the rest of their record.
-    pub fn unfinished_bytes(&self) -> usize {
-        self.unfinished.capacity()
-    }
-
     /// Processes received bytes: appends their plaintext to `plain`, and replies of the handshake
     /// to `records`, including the alert if it fails. `joined` is scratch space.
     ///

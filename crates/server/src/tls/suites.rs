@@ -35,81 +35,27 @@ const TLS13_SUITES: [(&str, SupportedCipherSuite); 3] = [
 const TLS13_ABSENT: [&str; 2] = ["TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_8_SHA256"];
 
 /// The parts that names of OpenSSL's other suites consist of.
-const PARTS: &[&str] = &[
-    "ADH",
-    "AECDH",
-    "AES128",
-    "AES256",
-    "ARIA128",
-    "ARIA256",
-    "CAMELLIA128",
-    "CAMELLIA256",
-    "CBC",
-    "CBC3",
-    "CCM",
-    "CCM8",
-    "CHACHA20",
-    "DES",
-    "DHE",
-    "DSS",
-    "ECDHE",
-    "ECDSA",
-    "GCM",
-    "MD5",
-    "NULL",
-    "POLY1305",
-    "PSK",
-    "RC4",
-    "RSA",
-    "SEED",
-    "SHA",
-    "SHA256",
-    "SHA384",
-    "SRP",
-];
+const PARTS: &str = "ADH AECDH AES128 AES256 ARIA128 ARIA256 CAMELLIA128 CAMELLIA256 CBC CBC3 CCM \
+    CCM8 CHACHA20 DES DHE DSS ECDHE ECDSA GCM MD5 NULL POLY1305 PSK RC4 RSA SEED SHA \
+    SHA256 SHA384 SRP";
 
-/// Words for groups of suites none of which is to be had here.
-const EMPTY_GROUPS: &[&str] = &[
-    "3DES",
-    "ADH",
-    "AECDH",
-    "ARIA",
-    "AESCCM",
-    "AESCCM8",
-    "CAMELLIA",
-    "COMPLEMENTOFALL",
-    "COMPLEMENTOFDEFAULT",
-    "DES",
-    "DH",
-    "DHE",
-    "DSS",
-    "EDH",
-    "EXP",
-    "EXPORT",
-    "IDEA",
-    "LOW",
-    "MD5",
-    "MEDIUM",
-    "NULL",
-    "PSK",
-    "RC4",
-    "RSA",
-    "SEED",
-    "SHA",
-    "SHA1",
-    "SRP",
-    "SSLV3",
-    "TLSV1",
-    "TLSV1.0",
-    "AANULL",
-    "ADSS",
-    "ANULL",
-    "APSK",
-    "ENULL",
-    "KDHE",
-    "KEDH",
-    "KPSK",
-    "KRSA",
+/// Words for groups of suites, and the part of a name by which a suite belongs to them. No name has
+/// a slash: the last words are for suites that are not supported.
+const GROUPS: [(&str, &str); 8] = [
+    ("ALL DEFAULT HIGH ECDHE EECDH KECDHE KEECDH AEAD TLSV1.2", "-"),
+    ("ARSA", "-RSA-"),
+    ("ECDSA AECDSA", "-ECDSA-"),
+    ("AES AESGCM", "-AES"),
+    ("AES128", "-AES128-"),
+    ("AES256", "-AES256-"),
+    ("CHACHA20", "-CHACHA20-"),
+    (
+        "3DES ADH AECDH ARIA AESCCM AESCCM8 CAMELLIA COMPLEMENTOFALL COMPLEMENTOFDEFAULT \
+        DES DH DHE DSS EDH EXP EXPORT IDEA LOW MD5 MEDIUM NULL PSK RC4 RSA SEED SHA SHA1 \
+        SRP SSLV3 TLSV1 TLSV1.0 AANULL ADSS ANULL APSK ENULL KDHE KEDH KPSK KRSA SHA256 \
+        SHA384",
+        "/",
+    ),
 ];
 
 /// The suites of TLS 1.2 that a value of `tls-ciphers` names, in OpenSSL's syntax; all if it is
@@ -212,34 +158,21 @@ pub fn protocols(list: &str) -> Result<Choice<&'static SupportedProtocolVersion>
 /// The suites that a word names: one, or a group, or what several joined by `+` have in common.
 fn named(word: &str) -> Option<Vec<&'static str>> {
     let mut all: Vec<&str> = TLS12_SUITES.iter().map(|(name, _)| *name).collect();
-    for part in word.split('+') {
-        let part = part.to_ascii_uppercase();
-        let group: fn(&str) -> bool = match part.as_str() {
-            "ALL" | "DEFAULT" | "HIGH" | "ECDHE" | "EECDH" | "KECDHE" | "KEECDH" | "AEAD"
-            | "TLSV1.2" => |_| true,
-            "ARSA" => |name| name.contains("-RSA-"),
-            "ECDSA" | "AECDSA" => |name| name.contains("-ECDSA-"),
-            "AES" | "AESGCM" => |name| name.contains("-AES"),
-            "AES128" => |name| name.contains("-AES128-"),
-            "AES256" => |name| name.contains("-AES256-"),
-            "CHACHA20" => |name| name.contains("-CHACHA20-"),
-            "SHA256" | "SHA384" => |_| false,
-            word if EMPTY_GROUPS.contains(&word) => |_| false,
-            word if all.contains(&word) => {
-                all.retain(|name| *name == word);
-                continue;
+    for part in word.split('+').map(str::to_ascii_uppercase) {
+        match GROUPS.iter().find(|(words, _)| words.split(' ').any(|word| word == part)) {
+            Some((_, infix)) => all.retain(|name| name.contains(infix)),
+            None if TLS12_SUITES.iter().any(|(name, _)| *name == part) => {
+                all.retain(|name| *name == part);
             }
-            word if TLS12_SUITES.iter().any(|(name, _)| *name == word) => |_| false,
-            _ => return None,
-        };
-        all.retain(|name| group(name));
+            None => return None,
+        }
     }
     Some(all)
 }
 
 /// Whether a word is the name of a suite of OpenSSL.
 fn is_known(word: &str) -> bool {
-    word.contains('-') && word.split('-').all(|part| PARTS.contains(&part))
+    word.contains('-') && word.split('-').all(|part| PARTS.split(' ').any(|known| known == part))
 }
 
 fn names(suites: &[(&str, SupportedCipherSuite)]) -> String {

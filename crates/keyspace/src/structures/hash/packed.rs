@@ -76,9 +76,12 @@ impl<'a> Fields<'a> {
         if self.expiring {
             let (item, behind) = unpack(rest);
             rest = behind;
-            expiry = match item {
-                Item::Int(at) if at != 0 => Some(at),
-                _ => None,
+            expiry = if let Item::Int(at) = item
+                && at != 0
+            {
+                Some(at)
+            } else {
+                None
             };
         }
         Located { at, value_at, end: self.items.len() - rest.len(), name, value, expiry }

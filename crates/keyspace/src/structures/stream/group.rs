@@ -93,11 +93,6 @@ impl Groups {
         Some(result)
     }
 
-    /// Whether the entry is pending in any group.
-    pub fn refer_to(&self, id: StreamId) -> bool {
-        self.groups.values().any(|group| group.pending.contains_key(&id))
-    }
-
     /// Whether the entry was delivered to every group and acknowledged.
     pub fn have_acknowledged(&self, id: StreamId) -> bool {
         self.groups
@@ -214,12 +209,6 @@ impl Group {
     /// Number of entries of the stream up to that one, if known.
     pub fn entries_read(&self) -> Option<u64> {
         self.entries_read
-    }
-
-    /// Sets the position of the group.
-    pub fn set_position(&mut self, last_delivered: StreamId, read: Option<u64>) {
-        self.last_delivered = last_delivered;
-        self.entries_read = read;
     }
 
     /// Number of pending entries.

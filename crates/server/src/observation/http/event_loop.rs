@@ -234,10 +234,7 @@ fn serve(connection: &mut Connection, server: &Server, run: u64, now: Instant) -
         Phase::Writing(..) => connection.write(now)?,
         Phase::Closing => connection.drain()?,
     }
-    match connection.is_overdue(now) {
-        true => Err(io::ErrorKind::TimedOut.into()),
-        false => Ok(()),
-    }
+    if connection.is_overdue(now) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
 }
 
 /// Answers a request, or begins to work its answer out.
