@@ -70,25 +70,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-fn the_breather_is_called_while_much_is_allocated_or_freed() {
-    let heap = Heap::new();
-    let mut cache = heap.cache();
-    let breaths = Arc::new(AtomicUsize::new(0));
-    let counted = breaths.clone();
-    cache.breathe_with(Box::new(move || drop(counted.fetch_add(1, Relaxed))));
-    let blocks: Vec<Filled> = (0..10_000).map(|_| Filled::new(&mut cache, 40, 1)).collect();
-    let while_allocated = breaths.load(Relaxed);
-    assert!(while_allocated >= 10, "{while_allocated}");
-    blocks.into_iter().for_each(|block| block.free(&mut cache));
-    let while_freed = breaths.load(Relaxed) - while_allocated;
-    assert!(while_freed >= 10, "{while_freed}");
-    cache.breathe_no_more();
-    let blocks: Vec<Filled> = (0..10_000).map(|_| Filled::new(&mut cache, 40, 1)).collect();
-    blocks.into_iter().for_each(|block| block.free(&mut cache));
-    assert_eq!(breaths.load(Relaxed), while_allocated + while_freed);
-}
-
-#[test]
     fn blocks_keep_their_contents_and_are_counted(
         steps in prop::collection::vec((0usize..40_000, any::<u8>(), 0usize..64), 1..600),
         trim_every in 1usize..100,
@@ -123,6 +104,25 @@ fn the_breather_is_called_while_much_is_allocated_or_freed() {
 }
 
 #[cfg(not(feature = "system-heap"))]
+#[test]
+fn the_breather_is_called_while_much_is_allocated_or_freed() {
+    let heap = Heap::new();
+    let mut cache = heap.cache();
+    let breaths = Arc::new(AtomicUsize::new(0));
+    let counted = breaths.clone();
+    cache.breathe_with(Box::new(move || drop(counted.fetch_add(1, Relaxed))));
+    let blocks: Vec<Filled> = (0..10_000).map(|_| Filled::new(&mut cache, 40, 1)).collect();
+    let while_allocated = breaths.load(Relaxed);
+    assert!(while_allocated >= 10, "{while_allocated}");
+    blocks.into_iter().for_each(|block| block.free(&mut cache));
+    let while_freed = breaths.load(Relaxed) - while_allocated;
+    assert!(while_freed >= 10, "{while_freed}");
+    cache.breathe_no_more();
+    let blocks: Vec<Filled> = (0..10_000).map(|_| Filled::new(&mut cache, 40, 1)).collect();
+    blocks.into_iter().for_each(|block| block.free(&mut cache));
+    assert_eq!(breaths.load(Relaxed), while_allocated + while_freed);
+}
+
 #[test]
 fn mixed_sizes_leave_little_of_their_slabs_unused() {
     const LIVE: usize = 100 << 20;
