@@ -196,16 +196,16 @@ impl Encoder {
         match *effect {
             Effect::Put { key, value, expiry } => self.put(key, value, expiry),
             Effect::Store { key, value, .. } if is_unknown_to_redis(value) => {
-                commands.command(&["DEL"], &[key]);
-                commands.command(&["SREM"], &[key, &hide(db, effect)]);
+                commands.command("DEL", &[key]);
+                commands.command("SREM", &[key, &hide(db, effect)]);
             }
             Effect::Store { key, value, expiry } => self.store(key, value, expiry),
             Effect::CopyFrom { key, from_db, from, of: Some(of), .. }
                 if !value::is_of_redis(of) =>
             {
-                commands.command(&["DEL"], &[key]);
+                commands.command("DEL", &[key]);
                 commands.select(from_db);
-                commands.command(&["SMOVE"], &[from, key, &hide(db, effect)]);
+                commands.command("SMOVE", &[from, key, &hide(db, effect)]);
             }
             Effect::CopyFrom { key, from_db, from, moved, .. } => {
                 self.copy((db, key), (from_db, from), moved);
@@ -261,7 +261,7 @@ impl Encoder {
             Effect::Custom { key, of, change } => {
                 match type_of_number(of).and_then(|of| of.commands) {
                     Some(write) => write(key, change, commands),
-                    None => commands.command(&["SREM"], &[key, &hide(db, effect)]),
+                    None => commands.command("SREM", &[key, &hide(db, effect)]),
                 }
             }
             Effect::Functions { sources } => self.functions(sources.iter().copied()),

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::ffi::c_int;
 
 /// A number other than NaN.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Extended([u8; 16]);
 

@@ -195,7 +195,7 @@ impl Replica {
 
     /// Whether its copy leaves out values of types that Redis does not have. A copy without a stream
     /// may be a backup.
-    pub(super) fn has_only_redis_types(&self) -> bool {
+    pub(crate) fn has_only_redis_types(&self) -> bool {
         !self.is_petrel && !self.takes_copy_only
     }
 
