@@ -7,17 +7,19 @@
 //! the driver goes on with them without ever having slept. Once requests come together they keep
 //! doing so, for their answers leave together.
 //!
-//! Where that does not help it is left alone for a while: twice as many turns each time that
-//! nothing came of it, and in proportion to the time for which a process kept the processor that
-//! had nothing to ask, since requests that come meanwhile wait for him. Once is no sign of such a
-//! one: a virtual machine is stopped for as long by its host now and then.
+//! Yields that find nothing pause for twice as many turns each time. If the processor was away for
+//! long, a busy process had it while requests waited; yields then pause for a multiple of that
+//! time, which each further long absence doubles and each short one halves. The first long absence
+//! is no sign of such a process: a host stops its virtual machines for as long now and then.
 
 use std::time::{Duration, Instant};
 
 /// A process that keeps the processor for longer is no client.
 const LONG: Duration = Duration::from_millis(1);
-/// For how many times as long the processor is then not given away.
+/// Shortest pause after long absences, in absences; it doubles with each further one.
 const REST: u32 = 8;
+/// Longest pause.
+const REST_MAX: Duration = Duration::from_secs(2);
 /// Turns without a try, at most, as a power of two.
 const VAIN_MAX: u32 = 10;
 
@@ -31,6 +33,8 @@ pub(crate) struct Turn {
     /// The last try took long.
     was_long: bool,
     resting_until: Option<Instant>,
+    /// The last pause after long absences, halved by each short one.
+    rest: Duration,
 }
 
 impl Turn {
@@ -54,11 +58,13 @@ impl Turn {
     /// Takes note of what came of it: whether there is something to do now.
     pub(crate) fn took(&mut self, away: Duration, found: bool) {
         let is_long = away >= LONG;
-        self.resting_until = if is_long && self.was_long {
-            Instant::now().checked_add(away.saturating_mul(REST))
-        } else {
-            None
-        };
+        self.resting_until = None;
+        if !is_long {
+            self.rest /= 2;
+        } else if self.was_long || self.rest >= LONG {
+            self.rest = (2 * self.rest).max(away.saturating_mul(REST)).min(REST_MAX);
+            self.resting_until = Instant::now().checked_add(self.rest);
+        }
         self.was_long = is_long;
         if found {
             self.vain = 0;
@@ -99,7 +105,22 @@ mod tests {
         assert!(turn.is_offered(), "once may have been the host");
         turn.took(Duration::from_secs(1000), true);
         assert!(!turn.is_offered());
+        assert_eq!(turn.rest, REST_MAX);
         turn.took(Duration::ZERO, true);
         assert!(turn.is_offered());
+        turn.took(LONG, true);
+        assert!(!turn.is_offered(), "the last pause is not forgotten");
+        assert_eq!(turn.rest, REST_MAX);
+        (0..12).for_each(|_| turn.took(Duration::ZERO, true));
+        turn.took(LONG, true);
+        assert!(turn.is_offered(), "now it is");
+        turn.took(Duration::ZERO, true);
+        let rests = [0; 9].map(|_| {
+            turn.took(10 * LONG, true);
+            turn.rest
+        });
+        assert!(rests[0] < LONG);
+        assert_eq!(rests[1..4], [10 * REST, 20 * REST, 40 * REST].map(|pauses| pauses * LONG));
+        assert_eq!(rests[8], REST_MAX);
     }
 }

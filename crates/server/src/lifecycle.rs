@@ -3,5 +3,6 @@
 pub mod listening;
 pub(crate) mod oom;
 pub mod process;
+pub(crate) mod processors;
 pub(crate) mod start;
 pub(crate) mod stop;

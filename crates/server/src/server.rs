@@ -5,6 +5,7 @@ use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::lifecycle::listening::Listening;
 use crate::lifecycle::oom::OomScore;
 use crate::lifecycle::process::{Process, Whose, cpu_time};
+use crate::lifecycle::processors::Processors;
 use crate::observation::traffic::{Rates, Totals, Traffic};
 use crate::state::backups::Backups;
 use crate::state::figures::Figures;
@@ -112,6 +113,7 @@ pub struct Server {
     pub listening: Mutex<Listening>,
     evicting: Mutex<()>,
     next_client_id: AtomicU64,
+    processors: Processors,
     stopping: AtomicBool,
     /// A worker never ends: see [`Server::abandon`].
     abandoned: AtomicBool,
@@ -167,6 +169,7 @@ impl Server {
             listening: Mutex::default(),
             evicting: Mutex::default(),
             next_client_id: AtomicU64::new(1),
+            processors: Processors::default(),
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             reaper,
@@ -437,9 +440,11 @@ impl Server {
         tracing::warn!("client {} closed: {bytes} bytes of output are waiting", client.id);
     }
 
-    /// The worker that has fewest connections.
+    /// The worker with fewest connections, of as many as there are processors: more workers would
+    /// divide the same requests into smaller batches, with more context switches.
     pub fn least_loaded(&self) -> usize {
-        let loads = self.workers.iter().map(|worker| worker.load.load(Relaxed));
+        let serving = self.processors.count(self.started);
+        let loads = self.workers.iter().take(serving).map(|worker| worker.load.load(Relaxed));
         loads.enumerate().min_by_key(|&(_, load)| load).map_or(0, |(index, _)| index)
     }
 

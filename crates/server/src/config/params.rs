@@ -143,7 +143,7 @@ Security {
 }
 Threads {
     threads: u32 = "threads", Number { min: 0, max: 1024 }, "0", Runtime,
-        "Number of worker threads, each serving its share of the connections; 0 uses all cores available to the process; a change applies from the next start on";
+        "Number of worker threads, each serving its share of the connections; 0 uses all cores available to the process; connections go to at most as many threads as there are cores; a change applies from the next start on";
     io_backend: IoBackend = "io-backend", OneOf(IoBackend::NAMES), "auto", Kept,
         "Interface through which workers use sockets; auto is io_uring if the kernel allows it";
     direct_descriptors: Auto = "direct-descriptors", OneOf(Auto::NAMES), "auto", Kept,
