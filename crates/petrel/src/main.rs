@@ -9,7 +9,6 @@ mod log;
 mod mend;
 mod pid_file;
 mod process;
-mod program_pages;
 mod signals;
 mod supervisor;
 mod syslog;
@@ -18,14 +17,12 @@ mod title;
 use petrel_server::config::{Config, Invocation, SharedConfig, help, note_program, version};
 use petrel_server::durability::snapshot::remove_parts;
 use petrel_server::server::Server;
-use program_pages::{FIRST_RELEASE, LAST_RELEASE, ProgramPages};
 use signals::{SIGINT, SIGUSR2};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: allocator::Counted = allocator::Counted;
@@ -74,7 +71,6 @@ fn serve(
         let dir = snapshot.dir.display();
         std::io::Error::new(error.kind(), format!("cannot enter the directory {dir}: {error}"))
     })?;
-    let pages = ProgramPages::find();
     let log = log::start(snapshot)?;
     let signals = signals::block();
     let supervisor = supervisor::Supervisor::find(snapshot.supervised);
@@ -95,7 +91,7 @@ fn serve(
         supervisor.ready();
     });
     parent.release()?;
-    await_stop(&running.server, &signals, &pages)?;
+    await_stop(&running.server, &signals)?;
     supervisor.stopping();
     // The data is left to the system, which takes it back at once: to free some ten million keys
     // one by one takes a second and more.
@@ -109,15 +105,10 @@ fn serve(
 }
 
 /// Waits until the server has been stopped, by a signal or otherwise.
-fn await_stop(
-    server: &Arc<Server>,
-    signals: &libc::sigset_t,
-    pages: &ProgramPages,
-) -> std::io::Result<()> {
+fn await_stop(server: &Arc<Server>, signals: &libc::sigset_t) -> std::io::Result<()> {
     let mut saver: Option<JoinHandle<()>> = None;
-    let mut pause = FIRST_RELEASE;
     loop {
-        let signal = wait_releasing(pages, signals, &mut pause);
+        let signal = signals::wait(signals);
         if server.is_stopping() {
             return Ok(());
         }
@@ -147,22 +138,6 @@ fn await_stop(
             Err(error) => tracing::error!("not stopping: no thread to save the data: {error}"),
         }
     }
-}
-
-/// Waits for a signal; meanwhile, after growing pauses, unmaps pages that only the start needed.
-fn wait_releasing(
-    pages: &ProgramPages,
-    signals: &libc::sigset_t,
-    pause: &mut Duration,
-) -> &'static str {
-    while *pause <= LAST_RELEASE {
-        if let Some(signal) = signals::wait_at_most(signals, *pause) {
-            return signal;
-        }
-        pages.release();
-        *pause *= 2;
-    }
-    signals::wait(signals)
 }
 
 /// Says where commands that need the data are accepted, in the words for which tools that start

@@ -34,10 +34,6 @@ pub fn wait(set: &libc::sigset_t) -> &'static str {
     let mut signal = 0;
     // SAFETY: both arguments are valid; an interrupted wait is repeated.
     while unsafe { libc::sigwait(set, &mut signal) } != 0 {}
-    name(signal)
-}
-
-fn name(signal: libc::c_int) -> &'static str {
     match signal {
         libc::SIGINT => SIGINT,
         libc::SIGUSR2 => SIGUSR2,
@@ -47,19 +43,13 @@ fn name(signal: libc::c_int) -> &'static str {
 
 /// Whether one of them comes within a time, which ends then.
 pub fn arrives_within(set: &libc::sigset_t, time: Duration) -> bool {
-    wait_at_most(set, time).is_some()
-}
-
-/// Waits for one of them for at most `time`, less if another signal interrupts; returns its name.
-pub fn wait_at_most(set: &libc::sigset_t, time: Duration) -> Option<&'static str> {
     let time = libc::timespec {
         tv_sec: time.as_secs() as libc::time_t,
         tv_nsec: time.subsec_nanos().into(),
     };
     // SAFETY: a valid set and time; a null pointer means that information about the signal is not
     // wanted.
-    let signal = unsafe { libc::sigtimedwait(set, std::ptr::null_mut(), &time) };
-    (signal > 0).then(|| name(signal))
+    unsafe { libc::sigtimedwait(set, std::ptr::null_mut(), &time) > 0 }
 }
 
 /// Wakes the thread that waits.

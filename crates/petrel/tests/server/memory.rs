@@ -108,22 +108,6 @@ fn info_says_what_the_allocators_hold() {
     assert!(stats.contains(&startup), "{startup}: {stats}");
 }
 
-/// Pages of the program that only the start needed do not stay mapped.
-#[test]
-fn an_idle_server_does_not_keep_the_pages_of_its_start() {
-    let server = Server::start("epoll", &["--threads", "2"]);
-    let status = format!("/proc/{}/status", server.pid());
-    let kilobytes = |name: &str| -> u64 {
-        let status = std::fs::read_to_string(&status).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim_end_matches(" kB").trim().parse().unwrap()
-    };
-    eventually("pages are unmapped", || kilobytes("VmRSS:") + 2048 < kilobytes("VmHWM:"));
-    let mut client = server.connect();
-    assert_eq!(client.text(&["SET", "key", "value"]), "OK");
-    assert_eq!(client.text(&["GET", "key"]), "value");
-}
-
 /// Everything that a client can make grow, apart from data, counts as used memory, and is freed
 /// with the client or with the object that it created.
 #[test]
