@@ -21,7 +21,7 @@ use std::str::FromStr;
 pub use description::{
     Better, Cells, Description, FIGURE, Figure, Lifetime, Plot, SERVER, View, all,
 };
-pub use load::{SET, fill, measured, plan, timed};
+pub use load::{SET, WARM_UP_S, fill, measured, plan, timed};
 pub use options::{Options, with_options};
 pub use run::run;
 pub use run_args::RunArgs;

@@ -22,7 +22,7 @@ use std::{io, thread};
 use serde::{Deserialize, Serialize};
 
 pub use keys::{KeyOrder, KeySpace, Share, ValueSizes};
-pub use request::{Operation, ValueBlock};
+pub use request::{Mix, Operation, ValueBlock};
 pub use tally::{Outcome, latency_histogram};
 
 use crate::server::Server;
@@ -75,6 +75,8 @@ pub struct Plan {
     pub protocol: Protocol,
     /// The command repeated.
     pub operation: Operation,
+    /// Variation of it.
+    pub mix: Mix,
     /// The keys it names.
     pub keys: KeySpace,
     /// Order of the keys; [`Extent::Walk`] has its own.
@@ -113,6 +115,7 @@ impl Plan {
             endpoint: server.endpoint().clone(),
             protocol: server.peer().protocol(),
             operation: Operation::Get,
+            mix: Mix::Only,
             keys,
             order: KeyOrder::Random,
             share: Share::All,
@@ -161,7 +164,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, String> {
 /// Runs a plan over connections that are open already, and gives them back.
 pub fn run_over(plan: &Plan, streams: Vec<Stream>) -> Result<(Outcome, Vec<Stream>), LoadError> {
     let block = ValueBlock::new(plan.values.max);
-    let template = Template::new(plan.protocol, plan.operation, plan.keys);
+    let templates = Template::all(plan.protocol, plan.operation, plan.mix, plan.keys);
     let abort = AtomicBool::new(false);
     let threads = plan.threads.clamp(1, streams.len().max(1));
     let mut shares: Vec<Vec<(usize, Stream)>> = (0..threads).map(|_| Vec::new()).collect();
@@ -175,9 +178,9 @@ pub fn run_over(plan: &Plan, streams: Vec<Stream>) -> Result<(Outcome, Vec<Strea
             .into_iter()
             .enumerate()
             .map(|(thread, share)| {
-                let (block, template, abort) = (&block, &template, &abort);
+                let (block, templates, abort) = (&block, &templates, &abort);
                 scope.spawn(move || {
-                    let worker = Worker::new(plan, block, template, share, begin)?;
+                    let worker = Worker::new(plan, block, templates, share, begin)?;
                     worker.run(thread == 0, abort)
                 })
             })

@@ -18,6 +18,7 @@ mod engine;
 mod exchange;
 mod experiment;
 mod floor;
+mod full;
 mod handlers;
 mod hitrate;
 mod in_process;
@@ -89,7 +90,7 @@ macro_rules! experiments {
 const EXPERIMENTS: &[(&str, Run)] = experiments![
     matrix::Matrix memory::Memory templates::MemoryTypes templates::Commands templates::Scaling
     connections::Connections publish::Publish tracking::Tracking pause::Pause churn::Churn
-    trace::Trace hitrate::Hitrate persistence::Persistence replication::Replication
+    full::Full trace::Trace hitrate::Hitrate persistence::Persistence replication::Replication
     templates::Workloads vectors::Vectors json::Json engine::Engine handlers::Handlers
     effects::Effects client::ClientLibraries cluster::Cluster consistency::Consistency
 ];

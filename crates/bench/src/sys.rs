@@ -131,17 +131,22 @@ pub fn thread_cpu_ns() -> u64 {
 /// Resident memory of a process in bytes, counted page by page: the kernel's running totals may be
 /// off by some hundred kilobytes.
 pub fn resident_bytes(pid: u32) -> Result<u64, String> {
-    rollup(pid, &["Rss:"])
+    lines(pid, "smaps_rollup", &["Rss:"])
+}
+
+/// Largest resident memory of a process so far in bytes, by the kernel's running totals.
+pub fn peak_bytes(pid: u32) -> Result<u64, String> {
+    lines(pid, "status", &["VmHWM:"])
 }
 
 /// Private memory of a process in bytes: the part that no other process shares.
 pub fn private_bytes(pid: u32) -> Result<u64, String> {
-    rollup(pid, &["Private_Clean:", "Private_Dirty:"])
+    lines(pid, "smaps_rollup", &["Private_Clean:", "Private_Dirty:"])
 }
 
-/// Sum of some lines of `/proc/PID/smaps_rollup`, bytes.
-fn rollup(pid: u32, names: &[&str]) -> Result<u64, String> {
-    let path = format!("/proc/{pid}/smaps_rollup");
+/// Sum of some lines of a file of `/proc/PID`, bytes.
+fn lines(pid: u32, file: &str, names: &[&str]) -> Result<u64, String> {
+    let path = format!("/proc/{pid}/{file}");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let bytes = |name: &&str| {
         let line = text.lines().find_map(|line| line.strip_prefix(*name));

@@ -254,7 +254,7 @@ fn figures(done: &Replayed) -> Measurement {
 }
 
 /// A number of a section of INFO.
-fn info(client: &Client, section: &str, field: &str) -> petrel_client::Result<Option<f64>> {
+pub fn info(client: &Client, section: &str, field: &str) -> petrel_client::Result<Option<f64>> {
     let text: String = client.info().section([section]).run()?;
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let value = lines.find(|(name, _)| *name == field);

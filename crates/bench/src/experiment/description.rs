@@ -181,7 +181,7 @@ pub fn all() -> &'static [Description] {
     ALL.get_or_init(|| {
         let files = files![
             "matrix" "commands" "workloads" "persistence" "replication" "memory" "memory-types"
-            "scaling" "tracking" "publish" "pause" "churn" "connections" "trace" "hitrate"
+            "scaling" "tracking" "publish" "pause" "churn" "full" "connections" "trace" "hitrate"
             "vectors" "json" "engine" "handlers" "effects" "client" "cluster" "consistency"
         ];
         files.into_iter().map(|(name, text)| Description::read(name, text)).collect()

@@ -8,6 +8,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::random::{Random, mix, scale};
+use crate::zipf::Zipf;
+
+/// Exponent of [`KeyOrder::Zipf`], as in YCSB.
+const ALPHA: f64 = 0.99;
 
 /// Sizes of values in bytes, uniform from `min` to `max`, both included.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -66,6 +70,8 @@ pub enum KeyOrder {
     Random,
     /// Each connection walks its own part of the key space, again and again.
     Sequential,
+    /// Each drawn by its popularity, the lowest number most often.
+    Zipf,
 }
 
 /// The share of a key space that a load touches, chosen by the key's hash.
@@ -144,6 +150,7 @@ pub struct KeyPicker {
     next: u64,
     count: u64,
     share: Share,
+    zipf: Zipf,
 }
 
 impl KeyPicker {
@@ -159,7 +166,8 @@ impl KeyPicker {
         let bound = |i: usize| (u128::from(space.count) * i as u128 / connections as u128) as u64;
         let (first, end) = (bound(index), bound(index + 1));
         let random = Random::new(seed ^ mix(index as u64 + 1));
-        KeyPicker { order, random, first, end, next: first, count: space.count, share }
+        let (count, zipf) = (space.count, Zipf::new(space.count, ALPHA));
+        KeyPicker { order, random, first, end, next: first, count, share, zipf }
     }
 
     /// The next key. Sequential pickers start over at the end of their part.
@@ -167,6 +175,7 @@ impl KeyPicker {
     pub fn pick(&mut self) -> u64 {
         match self.order {
             KeyOrder::Random => scale(self.random.next(), self.count),
+            KeyOrder::Zipf => self.zipf.draw(&mut self.random),
             KeyOrder::Sequential => {
                 let key = self.next.min(self.count - 1);
                 self.next = if key + 1 >= self.end { self.first } else { key + 1 };

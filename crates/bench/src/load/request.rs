@@ -5,13 +5,15 @@ use serde::{Deserialize, Serialize};
 use super::keys::KeySpace;
 use crate::wire::Protocol;
 
+/// Longest time to live, seconds: memcached takes a longer one for a date.
+const TTL_MAX_S: u32 = 30 * 86_400;
+
 /// The one command that a load repeats.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Operation {
-    /// Store a value, with a time to live in seconds (below 30 days, beyond which memcached's
-    /// protocol takes it for a date) or none.
+    /// Store a value, with a time to live or none.
     Set {
-        /// Seconds to live.
+        /// Seconds to live; beyond 30 days a date in Unix time, as in memcached's protocol.
         ttl_s: Option<u32>,
     },
     /// Load a value.
@@ -20,6 +22,18 @@ pub enum Operation {
     Delete,
     /// A request without a key (`version` where the protocol is memcached's).
     Ping,
+}
+
+/// Variation of the requests of a load.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+pub enum Mix {
+    /// The operation alone.
+    #[default]
+    Only,
+    /// SETs that live from one second to this many.
+    Lifetimes(u32),
+    /// GETs, and after each miss a SET of the key; this per cent of other requests are SETs.
+    Cache(u32),
 }
 
 /// A block of random bytes that values are cut from, so that no value is made per request.
@@ -69,6 +83,17 @@ pub struct Template {
 }
 
 impl Template {
+    /// The templates of a load.
+    pub fn all(protocol: Protocol, operation: Operation, mix: Mix, space: KeySpace) -> Vec<Self> {
+        let set = |ttl_s| Operation::Set { ttl_s };
+        let operations = match mix {
+            Mix::Only => vec![operation],
+            Mix::Lifetimes(longest) => (1..=longest).map(|ttl| set(Some(ttl))).collect(),
+            Mix::Cache(_) => vec![Operation::Get, set(None)],
+        };
+        operations.into_iter().map(|each| Self::new(protocol, each, space)).collect()
+    }
+
     /// The template of `operation` in `protocol` for keys of `space`.
     pub fn new(protocol: Protocol, operation: Operation, space: KeySpace) -> Template {
         let mut template = match protocol {
@@ -91,7 +116,11 @@ impl Template {
             }
             Operation::Set { ttl_s: Some(ttl) } => (
                 format!("*5\r\n$3\r\nSET\r\n${size}\r\n"),
-                format!("\r\n$2\r\nEX\r\n${}\r\n{ttl}\r\n", ttl.to_string().len()),
+                format!(
+                    "\r\n{}\r\n${}\r\n{ttl}\r\n",
+                    if ttl > TTL_MAX_S { "$4\r\nEXAT" } else { "$2\r\nEX" },
+                    ttl.to_string().len()
+                ),
             ),
             Operation::Get => (format!("*2\r\n$3\r\nGET\r\n${size}\r\n"), "\r\n".to_owned()),
             Operation::Delete => (format!("*2\r\n$3\r\nDEL\r\n${size}\r\n"), "\r\n".to_owned()),
@@ -195,6 +224,12 @@ mod tests {
         );
         assert_eq!(resp(Operation::Get, b""), "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000004711\r\n");
         assert_eq!(resp(Operation::Ping, b""), "*1\r\n$4\r\nPING\r\n");
+    }
+
+    #[test]
+    fn a_time_to_live_beyond_30_days_is_a_date() {
+        let request = request(Protocol::Resp, Operation::Set { ttl_s: Some(1_900_000_000) }, b"x");
+        assert!(request.ends_with("\r\nx\r\n$4\r\nEXAT\r\n$10\r\n1900000000\r\n"), "{request}");
     }
 
     #[test]

@@ -109,6 +109,7 @@ pub(super) fn plan(path: &Path, operation: Operation, extent: Extent) -> Plan {
         endpoint: Endpoint::Unix(path.to_owned()),
         protocol: Protocol::Resp,
         operation,
+        mix: Mix::Only,
         keys: KeySpace::new(1000, 16).unwrap(),
         order: KeyOrder::Random,
         share: Share::All,
@@ -162,6 +163,21 @@ fn deleting_a_share_leaves_the_rest() {
     let deleted = run(&delete).unwrap().operations as usize;
     assert!((850..950).contains(&deleted), "{deleted}");
     assert_eq!(server.store.lock().unwrap().len(), 1000 - deleted);
+}
+
+#[test]
+fn a_cache_is_filled_after_each_miss_with_values_that_later_gets_find() {
+    let server = Responder::start("cache");
+    let mut cache = plan(&server.path, Operation::Get, Extent::Operations(5_000));
+    (cache.mix, cache.order) = (Mix::Cache(10), KeyOrder::Zipf);
+    let outcome = run(&cache).unwrap();
+    let replies = &outcome.replies;
+    assert!((300..700).contains(&(replies.done - replies.misses)), "{replies:?}");
+    assert!(replies.hits > replies.misses && replies.misses >= 100, "{replies:?}");
+    assert_eq!((replies.wrong_lengths, replies.errors), (0, 0));
+    // Several GETs of a key may miss before it is stored.
+    let stored = server.store.lock().unwrap().len() as u64;
+    assert!(stored <= replies.done && stored >= replies.misses / 4, "{stored} {replies:?}");
 }
 
 #[test]

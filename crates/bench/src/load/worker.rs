@@ -9,12 +9,12 @@ use hdrhistogram::Histogram;
 
 use super::connection::{Outbox, Outstanding};
 use super::keys::KeyPicker;
-use super::request::{Operation, Template, ValueBlock};
+use super::request::{Mix, Operation, Template, ValueBlock};
 use super::tally::{self, Replies};
 use super::{Extent, Lengths, LoadError, Plan};
-use crate::random::mix;
+use crate::random::{mix, scale};
 use crate::sys::{self, Interest, Poller};
-use crate::wire::{HEADER_MAX, ReplyReader, Stream};
+use crate::wire::{HEADER_MAX, Reply, ReplyReader, Stream};
 
 /// Bytes read at once.
 const READ_SIZE: usize = 256 * 1024;
@@ -65,8 +65,10 @@ struct Connection {
     outbox: Outbox,
     waits_for_room: bool,
     outstanding: Outstanding,
-    /// Lengths of the values to come, where they are checked.
-    expected: VecDeque<u32>,
+    /// Keys of the values to come, where their lengths are checked or misses are filled.
+    expected: VecDeque<u64>,
+    /// Keys to store, because they were missed.
+    missed: VecDeque<u64>,
     picker: KeyPicker,
     /// Requests still to be sent; `None` is no limit.
     left: Option<u64>,
@@ -81,7 +83,7 @@ struct Connection {
 pub struct Worker<'a> {
     plan: &'a Plan,
     block: &'a ValueBlock,
-    template: &'a Template,
+    templates: &'a [Template],
     poller: Poller,
     connections: Vec<Connection>,
     /// [`HEADER_MAX`] bytes for an incomplete header, then bytes read.
@@ -98,7 +100,7 @@ pub struct Worker<'a> {
     in_flight: usize,
     /// Connections that have requests left to send.
     unfinished: usize,
-    check_lengths: bool,
+    keeps_keys: bool,
     pace: Option<Pace>,
 }
 
@@ -135,7 +137,7 @@ impl<'a> Worker<'a> {
     pub fn new(
         plan: &'a Plan,
         block: &'a ValueBlock,
-        template: &'a Template,
+        templates: &'a [Template],
         streams: Vec<(usize, Stream)>,
         begin: Instant,
     ) -> Result<Worker<'a>, LoadError> {
@@ -160,7 +162,7 @@ impl<'a> Worker<'a> {
         Ok(Worker {
             plan,
             block,
-            template,
+            templates,
             poller,
             unfinished: connections.iter().filter(|c| c.left != Some(0)).count(),
             connections,
@@ -173,7 +175,8 @@ impl<'a> Worker<'a> {
             end,
             sending: true,
             in_flight: 0,
-            check_lengths: plan.check_lengths && plan.operation == Operation::Get,
+            keeps_keys: matches!(plan.mix, Mix::Cache(_))
+                || plan.check_lengths && plan.operation == Operation::Get,
             pace,
         })
     }
@@ -284,13 +287,18 @@ impl<'a> Worker<'a> {
             Err(error) => return Err(error.into()),
         };
         let bytes = &self.buffer[head..HEADER_MAX + count];
-        let (replies, expected) = (&mut self.replies, &mut connection.expected);
+        let (replies, plan) = (&mut self.replies, self.plan);
+        let (expected, missed) = (&mut connection.expected, &mut connection.missed);
         let mut answered = 0;
         let taken = connection
             .reader
             .read(bytes, |reply| {
                 answered += 1;
-                replies.count(reply, expected.pop_front());
+                let key = expected.pop_front();
+                replies.count(reply, key.map(|key| plan.values.draw(mix(key))));
+                if plan.mix != Mix::Only && reply == Reply::Miss {
+                    missed.extend(key);
+                }
             })
             .map_err(|bad| LoadError(bad.0))?;
         connection.rest.clear();
@@ -391,27 +399,32 @@ impl<'a> Worker<'a> {
     #[inline]
     fn put_request(&mut self, position: usize) -> bool {
         let connection = &mut self.connections[position];
-        let Some(key) = connection.next_key(self.plan) else {
-            return false;
+        let (key, template) = match connection.missed.pop_front() {
+            Some(key) => (key, 1),
+            None => {
+                let Some(key) = connection.next_key(self.plan) else { return false };
+                if connection.left == Some(0) {
+                    self.unfinished -= 1;
+                }
+                (key, connection.next_template(self.plan))
+            }
         };
-        if connection.left == Some(0) {
-            self.unfinished -= 1;
+        let template = &self.templates[template];
+        if self.keeps_keys {
+            connection.expected.push_back(key);
         }
-        if self.template.has_value() {
+        if template.has_value() {
             let random = match self.plan.lengths {
                 Lengths::ByKey => mix(key),
                 Lengths::Random => connection.picker.bits(),
             };
             let len = self.plan.values.draw(random);
-            self.template.put_head(connection.outbox.buffer(), key, len);
+            template.put_head(connection.outbox.buffer(), key, len);
             let value = self.block.value(self.block.start(random), len as usize);
             connection.outbox.buffer().extend_from_slice(value);
-            self.template.put_tail(connection.outbox.buffer());
+            template.put_tail(connection.outbox.buffer());
         } else {
-            self.template.put_head(connection.outbox.buffer(), key, 0);
-            if self.check_lengths {
-                connection.expected.push_back(self.plan.values.draw(mix(key)));
-            }
+            template.put_head(connection.outbox.buffer(), key, 0);
         }
         true
     }
@@ -449,11 +462,22 @@ impl Connection {
             waits_for_room: false,
             outstanding: Outstanding::default(),
             expected: VecDeque::new(),
+            missed: VecDeque::new(),
             picker,
             left,
             answered: 0,
             last_reply: begin,
             sent: 0,
+        }
+    }
+
+    /// The place of the next request's template.
+    #[inline]
+    fn next_template(&mut self, plan: &Plan) -> usize {
+        match plan.mix {
+            Mix::Only => 0,
+            Mix::Lifetimes(longest) => scale(self.picker.bits(), longest.into()) as usize,
+            Mix::Cache(sets) => usize::from(scale(self.picker.bits(), 100) < u64::from(sets)),
         }
     }
 
@@ -509,14 +533,12 @@ mod tests {
 
     /// A worker that began at `begin`, and the other ends of its connections.
     fn with_worker(plan: &Plan, begin: Instant, test: impl FnOnce(Worker<'_>, Vec<UnixStream>)) {
-        let (block, template) = (
-            ValueBlock::new(plan.values.max),
-            Template::new(plan.protocol, plan.operation, plan.keys),
-        );
+        let block = ValueBlock::new(plan.values.max);
+        let templates = Template::all(plan.protocol, plan.operation, plan.mix, plan.keys);
         let pairs = (0..CONNECTIONS).map(|_| UnixStream::pair().unwrap());
         let (near, far): (Vec<_>, Vec<_>) = pairs.unzip();
         let streams = near.into_iter().map(Stream::Unix).enumerate().collect();
-        test(Worker::new(plan, &block, &template, streams, begin).unwrap(), far);
+        test(Worker::new(plan, &block, &templates, streams, begin).unwrap(), far);
     }
 
     fn sent(worker: &Worker<'_>) -> Vec<u64> {

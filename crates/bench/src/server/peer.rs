@@ -64,7 +64,7 @@ pub struct Peer {
 pub struct PeerArgs {
     /// A server of your own: NAME='command with {sock} {port} {threads}'. Also replaced:
     /// {connections} (how many it must accept) and {dir} (an empty directory). It must speak RESP.
-    /// Repeatable.
+    /// Repeatable. `full` also fills in {memory} (megabytes) and {policy}.
     #[arg(long = "peer", value_name = "NAME=COMMAND")]
     custom: Vec<Peer>,
 
@@ -244,6 +244,21 @@ impl Peer {
         }
     }
 
+    /// Whether it can be started with a limit of memory and an eviction policy; a command of the
+    /// user's may have places for both.
+    pub fn evicts_by(&self, policy: &str) -> bool {
+        match &self.kind {
+            Kind::Known(entry) => entry.words("policies").contains(&policy),
+            Kind::Custom(line) => line.contains("{memory}"),
+            _ => false,
+        }
+    }
+
+    /// Whether strings are the only type of its values.
+    pub fn has_strings_only(&self) -> bool {
+        !self.speaks_resp() || self.is("strings")
+    }
+
     /// Whether it is Petrel's server.
     pub fn is_petrel(&self) -> bool {
         matches!(self.kind, Kind::Known(entry) if entry.rest == "petrel")
@@ -339,7 +354,9 @@ impl Peer {
                 format!("python {file} {} {{sock}}", self.name)
             }
             Kind::Known(entry) => {
-                let line = entry.get("line").unwrap_or_default().to_owned();
+                let limit = setting.limit.and_then(|_| entry.get("limit")).unwrap_or_default();
+                let line = format!("{} {limit}", entry.get("line").unwrap_or_default());
+                let line = line.trim_end().to_owned();
                 let is_tls = setting.transport == Transport::Tls;
                 let line = if is_tls { line.replace("--port {port}", TLS_PORT) } else { line };
                 parts(setting).iter().fold(line, |line, (part, text)| line.replace(part, text))
@@ -424,6 +441,8 @@ fn fill(word: &str, setting: &Setting) -> String {
         .replace("{connections}", &setting.connections.to_string())
         .replace("{value}", &setting.reply_size.to_string())
         .replace("{dir}", &setting.directory.to_string_lossy())
+        .replace("{memory}", &setting.limit.map_or(0, |(memory, _)| memory).to_string())
+        .replace("{policy}", setting.limit.map_or("", |(_, policy)| policy))
 }
 
 /// Looks for a program beside this one, then on PATH.
@@ -449,6 +468,7 @@ mod tests {
             nodes: 3,
             copies: None,
             caches: 0,
+            limit: None,
             relay: None,
             socket: PathBuf::from("/tmp/with space/s"),
             port: 7000,
@@ -493,6 +513,17 @@ mod tests {
                 ),
             }
         }
+    }
+
+    #[test]
+    fn a_limit_of_memory_is_given_with_the_policy() {
+        let peer = parse_path("redis=/bin/sh").unwrap();
+        assert!(peer.evicts_by("allkeys-lfu") && !peer.evicts_by("allkeys-s3fifo"));
+        let limited = Setting { limit: Some((100, "allkeys-lfu")), ..setting() };
+        let (_, words) = peer.command(&limited).unwrap();
+        assert!(words.windows(2).any(|pair| pair == ["--maxmemory", "100mb"]), "{words:?}");
+        assert!(words.ends_with(&["--maxmemory-policy".to_owned(), "allkeys-lfu".to_owned()]));
+        assert!(peer.command(&setting()).unwrap().1.iter().all(|word| !word.contains("maxmem")));
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Setting {
     pub copies: Option<u16>,
     /// Near caches: nodes of a cluster beside those, with copies of keys that are read there.
     pub caches: u16,
+    /// Limit of memory in megabytes, at which it evicts, and the policy.
+    pub limit: Option<(u64, &'static str)>,
     /// Delay of a round trip between the nodes of a cluster. If it is set, bytes are counted.
     pub relay: Option<Duration>,
     /// Filled in at start: path of the Unix socket.
