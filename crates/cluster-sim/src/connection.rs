@@ -81,7 +81,7 @@ impl Connection {
         (!waits).then_some(at)
     }
 
-    /// Releases the replies to commands that were executed here whose changes are safe.
+    /// Releases replies of commands that were executed here, once their changes are safe.
     pub fn release(&mut self, is_safe: impl Fn(Need) -> bool) {
         for pending in &mut self.pending {
             if let State::Held { needs, done } = &mut pending.state

@@ -1,7 +1,7 @@
-//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--wrong RULE]`: runs simulations
-//! until the time is up, and prints the seed of each run with violations. `--seed` without
-//! `--seconds` repeats one run. `--wrong` disables a rule and stops at the first run that detects
-//! it.
+//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--wrong RULE]`:
+//! runs simulations until the time is up, and prints the seed of each run with violations. `--seed`
+//! without `--seconds` repeats one run. `--wrong` disables a rule and stops at the first run that
+//! detects it.
 
 use petrel_cluster_sim::{FAULTS, Outcome, Plan, run};
 use std::process::ExitCode;

@@ -92,7 +92,7 @@ impl Member {
     }
 
     /// Records the positions of slots of which this node was the only owner, and which get others:
-    /// what its clients have seen so far counts as safe, and may not have arrived there yet.
+    /// changes up to these count as safe, and may not have arrived there yet.
     fn record_alone(&mut self, view: &View) {
         let (me, before) = (self.core.identity().node, &self.core.view().slots);
         for slot in used_slots() {

@@ -89,8 +89,8 @@ fn nothing_is_found_where_few_members_hold_a_slot() {
 #[test]
 fn no_change_that_a_client_has_seen_is_lost_with_one_member() {
     let mut sum = Outcome::default();
-    // A seed that once lost a change which only a former owner had acknowledged.
-    for seed in (1..=6).chain([1_795_895_705_918_068_106]) {
+    // A seed that once answered an importer before the change was safe.
+    for seed in (1..=6).chain([1_795_895_923_197_957_355]) {
         for copies in [None, Some(2), Some(3)] {
             sum.add(&clean_acknowledged(seed, true, copies, 2));
         }
@@ -109,14 +109,14 @@ fn no_change_that_a_client_has_seen_is_lost_with_one_member() {
 #[test]
 fn deliberate_faults_are_detected() {
     for (name, wrong) in FAULTS {
-        // Two faults take more than forty runs from the first seed on.
+        // Three faults take more than forty runs from the first seed on.
         let first = match name {
             "apply-early" => 41,
             "forget-early" => 141,
+            "read-unsafe" => 251,
             _ => 1,
         };
-        let is_of_two =
-            ["answer-alone", "show-unsafe", "read-unsafe", "forget-owners"].contains(&name);
+        let is_of_two = ["answer-alone", "show-unsafe", "read-unsafe"].contains(&name);
         let is_of_slots = ["drop-while-loading", "keep-copies", "forget-early"].contains(&name);
         let copies = (is_of_slots || is_of_two).then_some(2 + usize::from(name == "read-unsafe"));
         let (joins, acknowledge) = (is_of_two, 1 + usize::from(is_of_two));

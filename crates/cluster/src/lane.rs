@@ -53,9 +53,9 @@ impl Entry {
 /// Result of [`Lane::put_batch`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Put {
-    /// There is nothing to send now.
+    /// Nothing can be sent now.
     Nothing,
-    /// There are only acknowledgements and positions of others' records, which may be sent later.
+    /// Only acknowledgements and positions of others' records, which may be sent later.
     Later,
     /// A batch was appended.
     Batch {

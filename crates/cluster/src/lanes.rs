@@ -11,7 +11,6 @@ use crate::directory::Directory;
 use crate::elide_args::Arguments;
 use crate::lane::{Lane, Put};
 use crate::mutation::{Mutation, is_broken};
-use crate::node::Limits;
 use crate::safe::{Need, Safe};
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::{Node, common_runs};
@@ -54,7 +53,7 @@ pub struct Lanes {
     slot_owners: RwLock<Arc<SlotOwners>>,
     /// Holders of copies, in addition to the receivers of each slot's changes.
     directory: Directory,
-    /// Which changes another owner has applied.
+    /// Changes that another owner has applied.
     safe: Safe,
     /// Number of effects without a key, which no lane can carry.
     unsent: AtomicU64,
@@ -120,10 +119,16 @@ fn elide_for_origin(effects: &[u8]) -> Option<(Node, Box<[u8]>)> {
 }
 
 impl Lanes {
-    /// Creates the lanes for a node's first view; `members` are the other members.
-    pub(crate) fn new(me: Identity, view: &View, members: NodeSet, limits: Limits) -> Arc<Self> {
+    /// Creates the lanes for a node's first view; `members` are the other members, `bytes_max` is
+    /// the limit of all lanes. With `is_acknowledged` replies wait until changes are safe.
+    pub(crate) fn new(
+        me: Identity,
+        view: &View,
+        members: NodeSet,
+        (bytes_max, is_acknowledged): (usize, bool),
+    ) -> Arc<Self> {
         let bytes = Arc::new(AtomicUsize::new(0));
-        let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), limits.backlog));
+        let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), bytes_max));
         let none = |_| AtomicU64::new(0);
         let receivers = view.incoming.as_ref().map(|_| (0..SLOTS).map(none).collect());
         let lanes = Lanes {
@@ -132,7 +137,7 @@ impl Lanes {
             receivers,
             slot_owners: RwLock::default(),
             directory: Directory::default(),
-            safe: Safe::new(limits.acknowledge > 1),
+            safe: Safe::new(is_acknowledged),
             unsent: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
             waker: OnceLock::new(),

@@ -27,12 +27,10 @@ pub enum Mutation {
     RepeatMessages,
     /// A node reports that it has no copy of a key while it awaits one.
     ForgetEarly,
-    /// Replies do not wait until another owner has applied what they depend on.
+    /// Replies do not wait until another owner has applied the changes that they depend on.
     AnswerAlone,
     /// Members that do not own a slot are sent changes and answers that are not safe.
     ShowUnsafe,
-    /// After the death of a primary only the owners in its last view contribute its changes.
-    ForgetOwners,
 }
 
 #[cfg(feature = "mutations")]

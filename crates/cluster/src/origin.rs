@@ -8,7 +8,8 @@ use foldhash::fast::FixedState;
 use petrel_keyspace::Call;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// An answer that waits until what the command has observed was applied here, or is safe.
+/// An answer that waits until the changes that its command has observed were applied here, or are
+/// safe.
 pub(crate) struct HeldAnswer {
     pub from: Identity,
     pub waits: Vec<(usize, u64)>,

@@ -66,10 +66,9 @@ impl FormerPrimary {
     /// changes that the primary ordered in that view. One that is no owner any more may be the only
     /// one that has acknowledged a change.
     fn followers(&self, slot: Slot, epoch: u64) -> NodeSet {
-        let only_last = is_broken(Mutation::ForgetOwners);
         let last = self.owners.len() - 1;
         let views = self.owners.iter().enumerate();
-        let views = views.filter(|(at, (of, _))| *at == last || *of >= epoch && !only_last);
+        let views = views.filter(|(at, (of, _))| *at == last || *of >= epoch);
         views.flat_map(|(_, (_, owners))| owners.owners(slot)).copied().collect()
     }
 

@@ -80,10 +80,9 @@ pub struct Executor {
     pub(crate) within_script: bool,
     /// Hash slot that the current script has written to, if a commit is limited to one slot.
     pub(crate) script_slot: Option<HashSlot>,
-    /// Hash slots of the current transaction's keys, if all primaries execute one of its commands
-    /// for their slots. Here such a command is limited to these slots.
+    /// Hash slots of the current transaction, to which a command of all primaries is limited here.
     pub(crate) share: Option<Vec<HashSlot>>,
-    /// Hash slots whose keys commands have shown to clients, where replies wait for other owners.
+    /// Hash slots of keys shown to clients, where replies wait for other owners.
     pub shown: ShownSlots,
     /// Time since 1970 that `TIME` returns in the current script; `None` before the first call.
     pub(crate) script_time: Option<Duration>,

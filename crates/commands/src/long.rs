@@ -21,14 +21,15 @@
 //! | [`Ctx::pace`] | nothing | in a loop, by the clock |
 //! | [`Pacer::pace`] | stripes | in a loop, by the work; required where work grows with a product |
 //! | [`expect`] | stripes | beforehand: the work is in proportion to one value |
-//! | [`Pacer::pace_reply`] | stripes | in a loop after that, which writes the reply |
+//! | [`Pacer::pace_reply`] | stripes | in the loop that then writes the reply |
 //!
-//! Only on a helper, or inside a transaction or a script, may a loop that writes a reply be ended. A
-//! change itself is not divided; its work is in proportion to the change.
+//! Only on a helper, or inside a transaction or a script, may a loop that writes a reply be ended.
+//! A change itself is not divided; its work is in proportion to the change.
 //!
 //! In a transaction or a script, which is an atomic whole, the command is executed again where it
-//! is, as a part of a slow script (`inside.rs`), which serves others during a change too. On a thread without helpers (a primary's stream, a
-//! file) and for commands that wait for keys nothing is given up: the thread serves no one else.
+//! is, as a part of a slow script (`inside.rs`), which serves others during a change too. On a
+//! thread without helpers (a primary's stream, a file) and for commands that wait for keys nothing
+//! is given up: the thread serves no one else.
 
 mod held;
 mod inside;

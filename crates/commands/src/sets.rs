@@ -45,7 +45,7 @@ fn sadd(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 /// Applies the effects in the last argument of a command of a stream
-/// ([`petrel_persistence::effects::hide`]), whose keys are locked; none if there are none.
+/// ([`petrel_persistence::effects::hide`]); none if there are none. Its keys are locked.
 #[inline]
 fn apply_hidden(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Option<Outcome> {
     match ctx.session.is(Modes::LOADER) {

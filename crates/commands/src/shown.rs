@@ -1,4 +1,4 @@
-//! Hash slots whose keys a thread's commands have shown to clients.
+//! Hash slots of the keys that a thread's commands have shown to clients.
 //!
 //! In a cluster where replies wait until another owner has the changes that they show, the thread's
 //! server takes these slots after each batch, and delays the batch's replies by them.

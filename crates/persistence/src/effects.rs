@@ -160,7 +160,7 @@ pub fn hidden(argument: &[u8]) -> Option<&[u8]> {
     argument.strip_prefix(HIDDEN)
 }
 
-/// Applies a group of effects on these keys, whose stripes are held.
+/// Applies a group of effects on these keys. Their stripes are held.
 ///
 /// # Errors
 /// If the group is malformed, has other keys, or does not fit the present data.

@@ -1,9 +1,9 @@
 //! Values as bytes that outlive the process. Nothing here knows sockets.
 //!
 //! [`rdb`] reads and writes the serialisation of Redis and Valkey: the payloads of `DUMP` and
-//! `RESTORE`, and RDB files. [`value`] is what joins it to a keyspace, [`save`] and [`load`] are
-//! that of a whole one. [`aof`] reads the append-only files of Redis and Valkey. [`record`] declares
-//! records of the log and of the cluster.
+//! `RESTORE`, and RDB files. [`value`] joins it to a keyspace, [`save`] and [`load`] do so for a
+//! whole one. [`aof`] reads the append-only files of Redis and Valkey. [`record`] declares records
+//! of the log and of the cluster.
 
 pub mod aof;
 mod check;

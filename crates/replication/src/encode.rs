@@ -197,15 +197,13 @@ impl Encoder {
             Effect::Put { key, value, expiry } => self.put(key, value, expiry),
             Effect::Store { key, value, .. } if is_unknown_to_redis(value) => {
                 commands.command("DEL", &[key]);
-                commands.command("SREM", &[key, &hide(db, effect)]);
+                self.hide(db, key, effect);
             }
             Effect::Store { key, value, expiry } => self.store(key, value, expiry),
             Effect::CopyFrom { key, from_db, from, of: Some(of), .. }
                 if !value::is_of_redis(of) =>
             {
-                commands.command("DEL", &[key]);
-                commands.select(from_db);
-                commands.command("SMOVE", &[from, key, &hide(db, effect)]);
+                self.hide_copy((db, key), (from_db, from), effect);
             }
             Effect::CopyFrom { key, from_db, from, moved, .. } => {
                 self.copy((db, key), (from_db, from), moved);
@@ -261,13 +259,30 @@ impl Encoder {
             Effect::Custom { key, of, change } => {
                 match type_of_number(of).and_then(|of| of.commands) {
                     Some(write) => write(key, change, commands),
-                    None => commands.command("SREM", &[key, &hide(db, effect)]),
+                    None => self.hide(db, key, effect),
                 }
             }
             Effect::Functions { sources } => self.functions(sources.iter().copied()),
             Effect::Clear => self.clear_database(db),
             Effect::Swap { with } => command!(commands, "SWAPDB", db, with),
         }
+    }
+
+    /// Writes an effect for replicas that know the type of its value; none at others.
+    fn hide(&mut self, db: u16, key: &[u8], effect: &Effect<'_>) {
+        self.commands.command("SREM", &[key, &hide(db, effect)]);
+    }
+
+    /// Likewise a copy of such a value.
+    fn hide_copy(
+        &mut self,
+        (db, key): (u16, &[u8]),
+        (from_db, from): (u16, &[u8]),
+        effect: &Effect<'_>,
+    ) {
+        self.commands.command("DEL", &[key]);
+        self.commands.select(from_db);
+        self.commands.command("SMOVE", &[from, key, &hide(db, effect)]);
     }
 
     /// The other key is removed by an effect of its own unless `RENAME` says it all.

@@ -30,11 +30,6 @@ pub(super) fn start(
     let identity = member.core.identity();
     let now_ms = member.machine.now_ms;
     let done = |reply, seen, is_known| Some(State::Done { reply, seen, now_ms, is_known });
-    let held = |core: &ClusterNode, done: Option<State>| {
-        let (needs, done) = (core.lanes().needs_of(&op.slots), done?);
-        let is_held = !needs.is_empty();
-        Some(if is_held { State::Held { needs, done: Box::new(done) } } else { done })
-    };
     if let Some(Watch::End(client)) = op.watch {
         member.core.unwatch(op.slots[0], client, &mut member.machine);
         return done(b"+OK\r\n".to_vec(), Vec::new(), false);
@@ -70,6 +65,24 @@ pub(super) fn start(
             _ => None,
         };
     }
+    execute_here(member, client, op, witness)
+}
+
+/// Executes a client's command at its node; the reply waits until the changes that it shows are
+/// safe.
+fn execute_here(
+    member: &mut Member,
+    client: Option<u64>,
+    op: &Op,
+    witness: &Rc<RefCell<Witness>>,
+) -> Option<State> {
+    let (identity, now_ms) = (member.core.identity(), member.machine.now_ms);
+    let held = |core: &ClusterNode, reply, seen| {
+        let done = State::Done { reply, seen, now_ms, is_known: true };
+        let needs = core.lanes().needs_of(&op.slots);
+        let is_held = !needs.is_empty();
+        Some(if is_held { State::Held { needs, done: Box::new(done) } } else { done })
+    };
     let commands: Vec<Vec<&[u8]>> =
         op.commands.iter().map(|command| command.iter().map(Vec::as_slice).collect()).collect();
     let slot = op.slots[0];
@@ -83,7 +96,7 @@ pub(super) fn start(
         if member.machine.position(slot) > before {
             member.record_written(slot);
         }
-        return held(&member.core, done(reply, seen, true));
+        return held(&member.core, reply, seen);
     }
     let (value, mut seen) = (parse(&reply), Vec::new());
     for (at, (db, key)) in op.reads.iter().enumerate() {
@@ -92,11 +105,10 @@ pub(super) fn start(
         let key = (*db, key.clone());
         seen.push(witness.borrow_mut().read(identity, (&key, &content), now_ms, is_primary));
     }
-    let done = done(reply, seen, true);
     if member.machine.wrong == Some(Fault::ReadsUnsafe) {
-        return done;
+        return Some(State::Done { reply, seen, now_ms, is_known: true });
     }
-    held(&member.core, done)
+    held(&member.core, reply, seen)
 }
 
 /// Delivers replies to forwarded commands to their connections; false if there are none.

@@ -244,7 +244,7 @@ impl Node {
         let node = Node {
             identity,
             limits,
-            lanes: Lanes::new(identity, &view, others, limits),
+            lanes: Lanes::new(identity, &view, others, (limits.backlog, limits.acknowledge > 1)),
             local_slots,
             holdings: view.incoming.as_ref().map(|_| Holdings::new(&view, identity)),
             transfers: Transfers::default(),

@@ -511,7 +511,7 @@ impl Executor {
         Ok(Verdict::Run)
     }
 
-    /// Records slots whose keys a command shows to its client.
+    /// Records the slots of the keys that a command shows to its client.
     fn note_shown(&mut self, slots: &[HashSlot], cluster: &dyn Cluster) {
         if cluster.waits_for_owners() {
             self.shown.add_each(slots);

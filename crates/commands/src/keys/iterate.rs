@@ -96,7 +96,7 @@ fn walk(
         };
         let at_once = count.min(per_hold);
         // A script scans stripes that it holds itself.
-        let next = ctx.exec.ks.scan_unless(db, cursor, at_once, &removable, each, &is_kept);
+        let next = ctx.exec.ks.scan_unless(db, cursor, at_once, &removable, each, is_kept);
         let Some(next) = next else { return Err(ctx.exec.kept_out()) };
         cursor = next;
         let nanos = ctx.exec.nanos_between(began, ctx.exec.now());

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Time over which the counter's rate is measured at least, and until it is measured anew.
+/// Time over which the counter's rate is measured at least, and until it is measured again.
 const MEASURED_MIN: Duration = Duration::from_millis(10);
 const MEASURED_MAX: Duration = Duration::from_secs(1);
 
@@ -23,7 +23,7 @@ pub(crate) struct WallClock {
     /// The counter when the clock was read last, and the ticks from then to the next millisecond.
     read_at: u64,
     valid_for: u64,
-    /// When the measurement of the counter's rate began, and the rate.
+    /// Begin of the measurement of the counter's rate, and the rate.
     began: Option<(Instant, u64)>,
     ticks_per_ms: u64,
 }

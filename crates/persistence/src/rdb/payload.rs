@@ -46,7 +46,7 @@ pub fn compressed_len(payload: &[u8]) -> u64 {
     let any = Leniency { any_version: true, any_sum: true, any_count: true };
     let Ok((type_byte, value)) = open(payload, any) else { return 0 };
     let mut source = CompressedTexts { value, len: 0 };
-    // What is broken is refused when it is read.
+    // A broken payload is refused when it is read.
     let _ = skip_value(&mut source, type_byte);
     source.len
 }

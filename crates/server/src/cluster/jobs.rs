@@ -263,7 +263,7 @@ impl Machine {
             }
         };
         let ks = &mut self.exec.ks;
-        let next = ks.scan_unless(db, cursor, KEYS_PER_TURN, &|_| false, each, &|| false);
+        let next = ks.scan_unless(db, cursor, KEYS_PER_TURN, &|_| false, each, || false);
         self.exec.end();
         next.unwrap_or(cursor)
     }
@@ -285,7 +285,7 @@ impl Machine {
                 keys.push(view.key().to_vec());
             }
         };
-        let next = ks.scan_unless(db, cursor, KEYS_PER_TURN, &|_| false, each, &|| false);
+        let next = ks.scan_unless(db, cursor, KEYS_PER_TURN, &|_| false, each, || false);
         for keys in keys.chunks(KEYS_PER_LOCK) {
             let hashes: Vec<_> = keys.iter().map(|key| ks.hash(key)).collect();
             ks.lock_many(hashes.into_iter());

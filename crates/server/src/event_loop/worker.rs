@@ -80,7 +80,7 @@ pub(crate) struct ConnectionSet {
     pub(crate) safe_waits: SafeWaits,
 }
 
-/// Driver whose output waits until the changes that it depends on are durable, and then until
+/// Driver that delays output until the changes that it depends on are durable, and then until
 /// another owner of their hash slots has them.
 type Gates<D> = ReplyGate<ReplyGate<D>>;
 
@@ -170,13 +170,8 @@ impl<D: Driver> Worker<D> {
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Vec::new();
         while !self.engine.host.server.is_stopping() {
-            if self.driver.below().is_holding() || self.link().holds.load(Relaxed) {
-                self.release_durable();
-            }
-            if self.has_safe_waits() {
-                self.send_safe();
-            }
-            // Compute the timeout after `release_durable`, which may have queued replies.
+            self.release_delayed();
+            // Compute the timeout afterwards: replies may have been queued.
             let timeout = match (self.replicas_sleep(), self.timeout()) {
                 (Some(until_fed), Some(timeout)) => Some(timeout.min(until_fed)),
                 (until_fed, timeout) => until_fed.or(timeout),
@@ -238,6 +233,17 @@ impl<D: Driver> Worker<D> {
         }
         self.shut_down();
         Ok(())
+    }
+
+    /// Sends delayed output that need not wait any longer.
+    #[inline]
+    fn release_delayed(&mut self) {
+        if self.driver.below().is_holding() || self.link().holds.load(Relaxed) {
+            self.release_durable();
+        }
+        if self.has_safe_waits() {
+            self.send_safe();
+        }
     }
 
     fn handle_messages(&mut self) {

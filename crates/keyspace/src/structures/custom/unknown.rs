@@ -109,7 +109,7 @@ pub struct Unknown {
     kept: Arc<Kept>,
     /// The value as it was, for a snapshot that has yet to get it.
     taking: Option<Arc<Kept>>,
-    /// It is the tail of a snapshot, and at no key.
+    /// Tail of a snapshot; at no key.
     is_tail: bool,
 }
 

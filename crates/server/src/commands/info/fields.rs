@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// Fields whose names are composed.
+    /// Fields with composed names.
     const COMPOSED: &str = "acl_access_denied_";
 
     #[test]

@@ -1,5 +1,5 @@
-//! Driver that delays output until the changes it depends on are durable, or other members have them.
-//! While nothing is delayed, each call costs one branch.
+//! Driver that delays output until the changes it depends on are durable, or other members have
+//! them. While nothing is delayed, each call costs one branch.
 
 use petrel_net::{Chunk, Close, Driver, Event, ListenerId, Options, Output, Slot, Waker};
 use std::collections::{HashMap, VecDeque};

@@ -1,7 +1,7 @@
 //! Replies that wait until another owner of their hash slots has the changes that they show.
 //!
 //! ```text
-//! batch   commands - the slots whose keys they have shown - last changes that are not safe: a wait
+//! batch   commands - the slots of the keys shown - last changes that are not safe: a wait
 //!         output - kept by the gate until this wait and all earlier ones of the worker are over
 //! agent   an acknowledgement arrives - wakes the workers with waits
 //! ```
@@ -55,7 +55,7 @@ impl<D: Driver> Worker<D> {
         !self.own.safe_waits.queue.is_empty()
     }
 
-    /// Sends the output whose waits are over.
+    /// Sends the output of waits that are over.
     #[cold]
     pub(crate) fn send_safe(&mut self) {
         let link = &self.engine.host.server.workers[self.index];
@@ -78,7 +78,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Closes the connections whose waits have lasted too long.
+    /// Closes the connections of waits that have lasted too long.
     #[cold]
     pub(super) fn end_safe_waits(&mut self) {
         let now = self.engine.exec.ks.now_ms();

@@ -193,8 +193,8 @@ impl Replica {
         !reads && !self.takes_copy_only
     }
 
-    /// Whether its copy leaves out values of types that Redis does not have. A copy without a stream
-    /// may be a backup.
+    /// Whether its copy leaves out values of types that Redis does not have. A copy without a
+    /// stream may be a backup.
     pub(crate) fn has_only_redis_types(&self) -> bool {
         !self.is_petrel && !self.takes_copy_only
     }
