@@ -151,7 +151,6 @@ fn broken() -> Vec<(u8, Vec<u8>)> {
         (3, b"\x01\x01m\x02xx".to_vec()),
         (4, b"\x02\x01f\x01v\x01f\x01w".to_vec()),
         (5, b"\x01\x01m\0\0\0\0\0\0\xf8\x7f".to_vec()),
-        (7, vec![0x81, 1, 2, 3, 4, 5, 6, 7, 8, 9, 5, 0]),
         (9, item(b"\x01\x03foo")),
         (10, item(b"no ziplist")),
         (11, item(b"no intset")),
