@@ -57,7 +57,9 @@ fn apply_hidden(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Option<Outcome> {
 #[cold]
 fn apply_hidden_group(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Option<Outcome> {
     let args = ctx.args();
-    let group = effects::hidden(args.get(keys.end)?)?;
+    // A primary writes a member of a client with this prefix twice.
+    let [member] = args.get(keys.end..)? else { return None };
+    let group = effects::hidden(member)?;
     let applied = effects::apply_hidden(&mut ctx.exec.ks, group, &args[keys]);
     Some(match applied {
         Ok(()) => ctx.number(0),

@@ -25,7 +25,7 @@ use crate::commands::{Arg, Batch, Commands, command, gather};
 use petrel_keyspace::custom::{CommandWriter, type_of_number};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::{Effect, HashRef, Published, Removal, StrRef, Type, View};
-use petrel_persistence::effects::hide;
+use petrel_persistence::effects::{hidden, hide};
 use petrel_persistence::rdb::Dialect;
 use petrel_persistence::value;
 use std::ops::ControlFlow;
@@ -246,6 +246,10 @@ impl Encoder {
             }
             Effect::ScoreRemove { key, member } => gather!(commands, "ZREM", key, member),
             Effect::MemberAdd { key, member } => gather!(commands, "SADD", key, member),
+            // Twice, so that no client can make a member that a replica takes for effects.
+            Effect::MemberRemove { key, member } if hidden(member).is_some() => {
+                commands.command("SREM", &[key, member, member]);
+            }
             Effect::MemberRemove { key, member } => gather!(commands, "SREM", key, member),
             Effect::FieldPut { key, field, value, expiry } => {
                 gather!(commands, "HSET", key, field, value);

@@ -61,6 +61,11 @@ fn elements_are_gathered() {
     assert_eq!(of(&[add(b"a"), add(b"b")]), ["SADD s a b"]);
     let emptied = Effect::Remove { key: b"s", why: Removal::Emptied };
     assert_eq!(of(&[remove(b"a"), remove(b"b"), emptied]), ["SREM s a b"]);
+    // A client's member that looks like effects of the primary: a replica takes no second one.
+    let forged = hide(0, &add(b"a"));
+    let text = forged.escape_ascii();
+    let sent = of(&[remove(&forged)]);
+    assert_eq!(sent, [format!("SREM s {text} {text}")]);
     assert_eq!(of(&[emptied]), ["DEL s"]);
     let other = Effect::Remove { key: b"t", why: Removal::Emptied };
     assert_eq!(of(&[remove(b"a"), other]), ["MULTI", "SREM s a", "DEL t", "EXEC"]);

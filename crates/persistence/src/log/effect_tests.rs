@@ -90,7 +90,7 @@ fn effects() -> Vec<Effect<'static>> {
     effects
 }
 
-/// Lines of bytes, and of the effects that are read from them; the context goes on.
+/// Lines of bytes, and of the effects that are read from them; the context continues.
 fn lines() -> String {
     let mut handle = Keyspace::new(&Options::default()).attach();
     handle.enter();

@@ -123,7 +123,7 @@ fn read_changed<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result
 /// Reads a value that takes all these bytes, and keeps one of an unknown type byte.
 ///
 /// # Errors
-/// Those of [`read_value`].
+/// As [`read_value`].
 pub fn read_to_end<K: ValueSink>(bytes: &[u8], byte: u8, sink: &mut K) -> Result<(), Error> {
     let is_known =
         matches!(byte, type_byte::MODULE_1 | type_byte::MODULE_2) || type_of(byte).is_some();

@@ -82,7 +82,7 @@ struct Redis {
 }
 
 impl Redis {
-    /// One of `PETREL_TEST_PEERS` that is Redis 7.2 or later, or that of the PATH; none if there is
+    /// Redis 7.2 or later of `PETREL_TEST_PEERS`, or that of the PATH; none if there is
     /// none.
     fn start(dir: &Dir) -> Option<Self> {
         let stated = std::env::var_os("PETREL_TEST_PEERS").unwrap_or_default();

@@ -55,7 +55,7 @@ const ROW: ValueType = ValueType {
     sizes: Some(("tallies_names", |held| held.get::<Tally>().map_or(0, Tally::len))),
 };
 
-/// The same type by another number, which only a test adds, after values of it were kept.
+/// Tally under another number, added by a test after values of it were kept.
 pub static LATER: ValueType = ValueType {
     number: TypeNumber(210),
     name: "later",
