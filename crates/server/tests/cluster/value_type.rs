@@ -8,12 +8,19 @@ use petrel_server::Running;
 use petrel_server::config::{Config, Permission, SavePoints, SharedConfig};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Names of a value that is large enough to be saved in chunks.
 const MANY: i64 = 2000;
+
+/// Lets one test at a time save: servers of one process write the same temporary file, since its
+/// path is relative to the directory of the process.
+pub fn one_that_saves() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A directory that is removed in the end.
 pub struct Dir(pub PathBuf);
@@ -115,6 +122,7 @@ fn check(client: &mut Client) {
 
 #[test]
 fn values_are_copied_dumped_digested_and_counted() {
+    let _guard = one_that_saves();
     let dir = Dir::new();
     let server = Alone::start(&dir.0, false);
     let mut client = server.client();
@@ -162,6 +170,7 @@ fn restore(client: &mut Client, key: &str, payload: &[u8]) -> Value {
 
 #[test]
 fn events_are_published() {
+    let _guard = one_that_saves();
     let dir = Dir::new();
     let server = Alone::start(&dir.0, false);
     let (mut client, mut listener) = (server.client(), server.client());
@@ -177,6 +186,7 @@ fn events_are_published() {
 
 #[test]
 fn values_are_logged_and_saved() {
+    let _guard = one_that_saves();
     let dir = Dir::new();
     let digest = {
         let server = Alone::start(&dir.0, true);
@@ -201,6 +211,7 @@ fn values_are_logged_and_saved() {
 
 #[test]
 fn members_forward_commands_and_share_values() {
+    let _guard = one_that_saves();
     let members = Members::start_few(4, 2, Duration::from_micros(500));
     for home in 0..4 {
         let key = key_at(home, 4, "tally");

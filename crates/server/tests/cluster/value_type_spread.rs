@@ -2,7 +2,7 @@
 
 use crate::bench::{Client, bulk, connect, error, ok};
 use crate::tally::{ADD, LATER, LATER_MODULE, Tally};
-use crate::value_type::{Alone, Dir, text};
+use crate::value_type::{Alone, Dir, one_that_saves, text};
 use petrel_keyspace::custom::number::{put_bytes, put_signed};
 use petrel_keyspace::custom::{CustomChange, TypeNumber, add_type};
 use petrel_keyspace::{Effect, Origin};
@@ -36,6 +36,7 @@ fn free_port() -> u16 {
 
 #[test]
 fn values_are_evicted_down_to_the_limit() {
+    let _guard = one_that_saves();
     const KEYS: i64 = 500;
     const NAMES: i64 = 40;
     let dir = Dir::new();
@@ -137,6 +138,7 @@ fn await_mark(primary: &mut Client, replica: &mut Client, mark: u32) {
 
 #[test]
 fn replicas_of_redis_go_without_values_and_those_of_petrel_have_them() {
+    let _guard = one_that_saves();
     let (dir, own) = (Dir::new(), Dir::new());
     let Some(redis) = Redis::start(&dir) else { return };
     let port = free_port();
@@ -253,6 +255,7 @@ fn file_of_unknown_module() -> (Vec<u8>, Vec<u8>) {
 
 #[test]
 fn unknown_types_are_kept_until_they_are_known() {
+    let _guard = one_that_saves();
     let unknown = LATER.number;
     let (dir, own) = (Dir::new(), Dir::new());
     let (file, value) = file_of_unknown_module();
