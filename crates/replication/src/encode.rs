@@ -200,26 +200,17 @@ impl Encoder {
                 self.hide(db, key, effect);
             }
             Effect::Store { key, value, expiry } => self.store(key, value, expiry),
-            Effect::CopyFrom { key, from_db, from, of: Some(of), .. }
-                if !value::is_of_redis(of) =>
-            {
-                self.hide_copy((db, key), (from_db, from), effect);
-            }
-            Effect::CopyFrom { key, from_db, from, moved, .. } => {
-                self.copy((db, key), (from_db, from), moved);
+            Effect::CopyFrom { key, from_db, from, of, moved, .. } => {
+                match of.is_some_and(|of| !value::is_of_redis(of)) {
+                    true => self.hide_copy((db, key), (from_db, from), effect),
+                    false => self.copy((db, key), (from_db, from), moved),
+                }
             }
             Effect::Remove { .. } if continues => {}
-            Effect::Remove { key, why } => {
-                let is_own = matches!(why, Removal::Expired | Removal::Evicted);
-                // Valkey's default for keys that it expires or evicts.
-                let unlinks = is_own && self.understood.dialect == Dialect::Valkey;
-                command!(commands, if unlinks { "UNLINK" } else { "DEL" }, key);
-            }
+            Effect::Remove { key, why } => self.remove(key, why),
             Effect::Expire { key, expiry: Some(at) } => command!(commands, "PEXPIREAT", key, at),
             Effect::Expire { key, expiry: None } => command!(commands, "PERSIST", key),
-            Effect::Add { key, delta: 1 } => command!(commands, "INCR", key),
-            Effect::Add { key, delta: -1 } => command!(commands, "DECR", key),
-            Effect::Add { key, delta } => command!(commands, "INCRBY", key, delta),
+            Effect::Add { key, delta } => self.add_number(key, delta),
             // It makes the key, should there be none.
             Effect::Write { key, bytes: b"", .. } => command!(commands, "APPEND", key, ""),
             Effect::Write { key, offset, bytes } => {
@@ -246,11 +237,7 @@ impl Encoder {
             }
             Effect::ScoreRemove { key, member } => gather!(commands, "ZREM", key, member),
             Effect::MemberAdd { key, member } => gather!(commands, "SADD", key, member),
-            // Twice, so that no client can make a member that a replica takes for effects.
-            Effect::MemberRemove { key, member } if hidden(member).is_some() => {
-                commands.command("SREM", &[key, member, member]);
-            }
-            Effect::MemberRemove { key, member } => gather!(commands, "SREM", key, member),
+            Effect::MemberRemove { key, member } => self.remove_member(key, member),
             Effect::FieldPut { key, field, value, expiry } => {
                 gather!(commands, "HSET", key, field, value);
                 if expiry.is_some() {
@@ -269,6 +256,29 @@ impl Encoder {
             Effect::Functions { sources } => self.functions(sources.iter().copied()),
             Effect::Clear => self.clear_database(db),
             Effect::Swap { with } => command!(commands, "SWAPDB", db, with),
+        }
+    }
+
+    fn remove(&mut self, key: &[u8], why: Removal) {
+        let is_own = matches!(why, Removal::Expired | Removal::Evicted);
+        // Valkey's default for keys that it expires or evicts.
+        let unlinks = is_own && self.understood.dialect == Dialect::Valkey;
+        command!(self.commands, if unlinks { "UNLINK" } else { "DEL" }, key);
+    }
+
+    fn add_number(&mut self, key: &[u8], delta: i64) {
+        match delta {
+            1 => command!(self.commands, "INCR", key),
+            -1 => command!(self.commands, "DECR", key),
+            _ => command!(self.commands, "INCRBY", key, delta),
+        }
+    }
+
+    /// A member that a replica could take for effects is written twice, as no client writes it.
+    fn remove_member(&mut self, key: &[u8], member: &[u8]) {
+        match hidden(member) {
+            Some(_) => self.commands.command("SREM", &[key, member, member]),
+            None => gather!(self.commands, "SREM", key, member),
         }
     }
 
