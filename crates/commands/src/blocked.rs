@@ -1,10 +1,8 @@
 //! Blocked commands as data, and the keys that they wait for.
 
-use crate::acl::User;
+use crate::acl::{Access, User};
 use crate::answer::{Ticket, WriteReply};
 use crate::clock::Tick;
-use crate::session::Access;
-use crate::spec::Command;
 use crate::tracking::mode::Tracking;
 use petrel_keyspace::{Awaited, KeyHash, ReadyKey};
 use petrel_resp::Protocol;
@@ -14,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed};
 
 /// A blocked command. The queue of each of its keys and the host refer to it.
 pub struct Blocked {
-    pub(crate) command: Command,
+    /// Number of the command in the registry.
+    pub(crate) command: u16,
     pub(crate) keys: Range<usize>,
     pub(crate) awaited: Awaited,
     /// Hashes of all keys of the command. All their stripes are locked whenever the wait ends.
@@ -54,11 +53,6 @@ impl Blocked {
     /// The blocked client.
     pub fn ticket(&self) -> &Ticket {
         &self.ticket
-    }
-
-    /// The command.
-    pub fn command(&self) -> Command {
-        self.command
     }
 
     /// Converts it to a command that a helper thread executes. It needs no stripe to end.

@@ -140,7 +140,7 @@ impl Ctx<'_> {
             ends.push(args.len());
         }
         Blocked {
-            command: self.command,
+            command: self.command.index,
             keys: block.keys,
             awaited: block.awaited,
             hashes: self.exec.locked_for(self.request),

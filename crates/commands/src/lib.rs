@@ -57,6 +57,7 @@ pub use admit::pause::{Pause, PauseReason};
 pub use answer::{Answer, Ticket, WaitEnd};
 pub use blocked::{Blocked, Standing};
 pub use blocking::{Awaited, Block};
+pub use acl::Access;
 pub use cluster::{
     Call, Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, Rest, UnsafeChanges,
 };
@@ -73,7 +74,7 @@ pub use reply_slots::{Merge, ReplySlots, part_of};
 pub use server::module::{NO_MODULES, built_in_modules};
 pub use server::state::ServerState;
 pub use server::stats::Shared;
-pub use session::{Access, Extras, Modes, Replies, Session, Transaction};
+pub use session::{Extras, Modes, Replies, Session, Transaction};
 pub use shown::ShownSlots;
 pub use spec::{Command, CommandSpec, Queue, Queued, Registry, Request};
 pub use tracking::mode::{Tracking, TrackingMode};

@@ -6,13 +6,14 @@
 //! [`Executor::on_keys`], and replies to the client in the end with [`Executor::finish`], which
 //! accounts for the whole call.
 
+use crate::acl::{Access, User};
 use crate::admit::{Moment, Verdict};
 use crate::answer::{Answer, Ticket};
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::Fail;
 use crate::host::Host;
-use crate::session::{Access, Session};
+use crate::session::Session;
 use crate::spec::{Command, Request};
 use petrel_keyspace::{Handle, KeyHash, Naming};
 use petrel_resp::{Protocol, RespWriter};
@@ -26,7 +27,7 @@ pub struct Offloaded {
     db: u16,
     protocol: Protocol,
     access: Access,
-    user: Option<Arc<crate::acl::User>>,
+    user: Option<Arc<User>>,
     client: Ticket,
     begun: Instant,
 }

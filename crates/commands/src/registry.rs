@@ -283,6 +283,14 @@ impl<H> Registry<H> {
         subcommands.map(|(spec, index)| Command { spec, index })
     }
 
+    /// The command with this number.
+    ///
+    /// # Panics
+    /// If there is no such command: the number is of another registry.
+    pub fn command(&self, index: u16) -> Command<H> {
+        Command { spec: self.entries[usize::from(index)].spec, index }
+    }
+
     /// The full name, such as `get` or `client|setname`, of the command with this number.
     pub fn full_name(&self, index: u16) -> &str {
         self.entries.get(usize::from(index)).map_or("", |entry| &entry.full_name)

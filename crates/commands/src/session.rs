@@ -1,6 +1,6 @@
 //! Session: the state of a connection that commands read and change.
 
-use crate::acl::User;
+use crate::acl::{Access, User};
 use crate::hashes::fieldsets::Fieldsets;
 use crate::reply_slots::ReplySlots;
 use crate::spec::{Command, Queue};
@@ -65,18 +65,6 @@ pub struct Extras {
     pub slots: Option<Box<ReplySlots>>,
     /// Field sets of `HIMPORT PREPARE`.
     pub fieldsets: Option<Box<Fieldsets>>,
-}
-
-/// Origin of a session's permissions.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Access {
-    /// The default user.
-    #[default]
-    Default,
-    /// The user in [`Extras::user`].
-    User,
-    /// Not authenticated.
-    Nobody,
 }
 
 /// Reply mode of a connection.

@@ -29,7 +29,7 @@ use crate::execute::{Execution, Executor};
 use crate::host::Host;
 use crate::server::state::ServerState;
 use crate::session::{Modes, Session};
-use crate::spec::Request;
+use crate::spec::{Command, Request};
 use crate::tracking::mode::Tracking;
 use petrel_keyspace::{Key, KeyHash, ReadyKey};
 use petrel_resp::{Protocol, RespWriter};
@@ -97,7 +97,7 @@ impl Executor {
             }
         }
         // A wait that is ended with an error has failed in Redis, and was rejected in Valkey.
-        let (index, failed) = (blocked.command.index, end != WaitEnd::Timeout);
+        let (index, failed) = (blocked.command, end != WaitEnd::Timeout);
         let is_rejected = failed && self.shared.dialect().is_valkey();
         self.stats.called(index, blocked.nanos, failed && !is_rejected);
         if is_rejected {
@@ -321,9 +321,13 @@ impl Executor {
         }
     }
 
+    fn command_of(&self, blocked: &Blocked) -> Command {
+        self.registry().command(blocked.command)
+    }
+
     /// Whether another node has become the home of the blocked client's keys since it blocked.
     pub fn is_elsewhere(&self, blocked: &Blocked) -> bool {
-        let place = blocked.command.spec.place;
+        let place = self.command_of(blocked).spec.place;
         if place == Place::Here
             || blocked.keys.is_empty()
             || !self.shared.is_in_state(ServerState::Clustered)
@@ -346,7 +350,7 @@ impl Executor {
         let args = blocked.args();
         let (mut slots, mut by_key) = (Vec::new(), false);
         if let Some(cluster) = self.shared.cluster.get() {
-            add_slots(blocked.command, &args, &**cluster, &mut slots);
+            add_slots(self.command_of(blocked), &args, &**cluster, &mut slots);
             by_key = slots.len() > 1 && !cluster.holds_all();
         }
         let left = blocked.deadline.map(|at| at.saturating_sub(self.ks.now_ms()).max(0) as u64);
@@ -374,7 +378,7 @@ impl Executor {
         }
         let Some(cluster) = cluster else { return };
         let mut slots = Vec::new();
-        add_slots(blocked.command, &blocked.args(), &**cluster, &mut slots);
+        add_slots(self.command_of(blocked), &blocked.args(), &**cluster, &mut slots);
         self.shown.add_each(&slots);
     }
 
@@ -405,8 +409,8 @@ impl Executor {
         }
         session.access = blocked.access;
         let args = blocked.args();
-        let request =
-            Request { args: &args, command: Some(blocked.command), hash: None, owner: None };
+        let command = Some(self.command_of(blocked));
+        let request = Request { args: &args, command, hash: None, owner: None };
         let mut answer = Answer::default();
         self.unblocking.active = true;
         self.begin_before(blocked.nanos);

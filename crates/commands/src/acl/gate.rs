@@ -4,13 +4,13 @@
 use super::check::{Call, Denial, Reason};
 use super::log::{Context, LogEntry};
 use super::permissions::Permissions;
-use super::user::{Seen, User};
+use super::user::{Access, Seen, User};
 use super::users::Users;
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::session::{Access, Session};
+use crate::session::Session;
 use crate::spec::{Command, Flags};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

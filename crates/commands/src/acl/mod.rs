@@ -33,7 +33,7 @@ pub use permissions::Permissions;
 pub use rules::{RuleError, join_selectors};
 pub use selector::Selector;
 pub(crate) use user::Seen;
-pub use user::User;
+pub use user::{Access, User};
 pub use users::{Change, SetError, Users};
 
 /// Name of the user that a connection begins as.

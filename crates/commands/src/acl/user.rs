@@ -5,6 +5,18 @@ use crate::registry::Registry;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, PoisonError, RwLock};
 
+/// Origin of a session's permissions.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Access {
+    /// The default user.
+    #[default]
+    Default,
+    /// The user in [`Extras::user`](crate::Extras::user).
+    User,
+    /// Not authenticated.
+    Nobody,
+}
+
 /// A user. Connections refer to it, so all of them see a change of its permissions at once.
 pub struct User {
     name: Box<[u8]>,
