@@ -27,15 +27,17 @@ mod shares;
 mod turn_away;
 
 use crate::cluster::Rest;
+use crate::ctx::Invocation;
 use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::moment::Moment;
 use crate::scripting::only_reads;
 use crate::session::{Modes, Session};
 use crate::spec::{Command, Request};
 use crate::watches::watches_keys;
 use petrel_resp::{Dialect, Protocol, Reply};
-use petrel_table::{Flags, GateFlags, Group, bits, bitset};
+use petrel_table::{Flags, GateFlags, Group, bits};
 
 /// Decision on a request.
 #[derive(Debug)]
@@ -66,27 +68,6 @@ pub(crate) enum Verdict {
     Abandon,
     /// Reply an error.
     Refuse(Fail),
-}
-
-bitset! {
-    /// Origin of a request and state of its thread, as far as the session and the server do not
-    /// show it.
-    Moment: u8 {
-        /// Sent by a client, now or before it was blocked. A pause applies to it.
-        CLIENT = 0 "client",
-        /// The worker can lend its driver and its connections to a script.
-        LENDS = 1 "lends",
-        /// A slow script keeps the thread out of the keyspace.
-        KEPT_OUT = 2 "kept_out",
-        /// Called by a script.
-        IN_SCRIPT = 3 "in_script",
-        /// The script is read-only.
-        READ_ONLY = 4 "read_only",
-        /// The script has changed nothing yet, and memory was exhausted when it began.
-        NO_MEMORY = 5 "no_memory",
-        /// The script has written, so later state changes of the server do not end it.
-        HAS_WRITTEN = 6 "has_written",
-    }
 }
 
 /// Modes of connections that receive unsolicited messages.
@@ -121,40 +102,28 @@ impl Executor {
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
-        if session.extras.is_some() && session.tracks_or_imports() {
-            return self.execute_apart(moment, request, session, host, reply);
+        let invocation = Invocation { request, session, host, reply, moment };
+        if invocation.session.extras.is_some() && invocation.session.tracks_or_imports() {
+            return self.execute_apart(invocation);
         }
-        self.execute_one(moment, request, session, host, reply)
+        self.execute_one(invocation)
     }
 
     #[inline]
-    pub(crate) fn execute_one(
-        &mut self,
-        moment: Moment,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
+    pub(crate) fn execute_one(&mut self, mut invocation: Invocation<'_>) -> Execution {
         let nested = self.within_script || self.ks.holds_any();
-        match self.admit(request, session, (moment, nested), host, reply) {
-            Verdict::Run => self.execute_admitted(nested, request, session, host, reply),
-            Verdict::TryCopies => self.execute_of_copies(request, session, host, reply),
-            verdict => self.turn_away(verdict, request, session, host, reply),
+        match self.admit(invocation.lend(), nested) {
+            Verdict::Run => self.execute_admitted(invocation, nested),
+            Verdict::TryCopies => self.execute_of_copies(invocation),
+            verdict => self.turn_away(verdict, invocation),
         }
     }
 
     /// Decides on a request. `nested`: the locks that it needs are held already, because it is part
     /// of a transaction or a script, or its client was blocked.
     #[inline]
-    pub(crate) fn admit(
-        &mut self,
-        request: &Request<'_>,
-        session: &Session,
-        (moment, nested): (Moment, bool),
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Verdict {
+    pub(crate) fn admit(&mut self, invocation: Invocation<'_>, nested: bool) -> Verdict {
+        let Invocation { request, session, host, reply, moment } = invocation;
         let Some(command) = request.command else {
             return Verdict::Refuse(self.unknown(request.args, session, moment));
         };
@@ -167,7 +136,8 @@ impl Executor {
             | moment.intersects(SPECIAL_MOMENTS)
             | self.shared.pause.is_active(self.ks.now_ms());
         if is_special {
-            return self.admit_closely(command, request, session, (moment, nested), host, reply);
+            let invocation = Invocation { request, session, host, reply, moment };
+            return self.admit_closely(command, invocation, nested);
         }
         if !spec.accepts(request.args.len()) {
             return Verdict::Refuse(self.wrong_arity(command, session, moment));
@@ -186,12 +156,12 @@ impl Executor {
     fn admit_closely(
         &mut self,
         command: Command,
-        request: &Request<'_>,
-        session: &Session,
-        (moment, nested): (Moment, bool),
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
+        mut invocation: Invocation<'_>,
+        nested: bool,
     ) -> Verdict {
+        let Invocation { request, moment, .. } = invocation;
+        let session = &*invocation.session;
+        let joins_queue = joins_queue(command, session);
         if session.is(Modes::LOADER) && !session.in_exec && !is_replayed(command) {
             return Verdict::Skip;
         }
@@ -200,11 +170,9 @@ impl Executor {
         {
             return verdict;
         }
-        match self.admit_call(command, request.args, session, (moment, nested), host, reply) {
+        match self.admit_call(command, invocation.lend(), nested) {
             Err(fail) => Verdict::Refuse(fail),
-            Ok(()) if !joins_queue(command, session) => {
-                self.place(command, request, session, (moment, nested), host)
-            }
+            Ok(()) if !joins_queue => self.place(command, invocation, nested),
             Ok(()) if self.spoils_queue(command) => Verdict::Refuse(self.not_inside(command)),
             Ok(()) => match self.admit_queued(command) {
                 Ok(()) => Verdict::Queue,
@@ -265,29 +233,28 @@ impl Executor {
     fn admit_call(
         &mut self,
         command: Command,
-        args: &[&[u8]],
-        session: &Session,
-        (moment, nested): (Moment, bool),
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
+        mut invocation: Invocation<'_>,
+        nested: bool,
     ) -> Outcome {
+        let (args, moment) = (invocation.request.args, invocation.moment);
         let spec = command.spec;
         if !spec.accepts(args.len()) {
-            return Err(self.wrong_arity(command, session, moment));
+            return Err(self.wrong_arity(command, invocation.session, moment));
         }
         if moment.contains(Moment::IN_SCRIPT) {
             self.admit_from_script(command, moment)?;
         }
-        let is_restricted = self.restricts(session);
+        let is_restricted = self.restricts(invocation.session);
         if is_restricted || spec.flags.intersects(bits!(Flags: PROTECTED, NO_MULTI)) {
-            self.admit_some(command, args, session, host, is_restricted)?;
+            self.admit_some(command, invocation.lend(), is_restricted)?;
         }
-        if session.is(Modes::REDIRECTABLE) {
-            self.admit_redirectable(command, session, host)?;
+        if invocation.session.is(Modes::REDIRECTABLE) {
+            self.admit_redirectable(command, invocation.session, invocation.host)?;
         }
         if self.shared.refuses_some() && !moment.contains(Moment::HAS_WRITTEN) {
-            self.admit_in_state(command, args, session, host, reply)?;
+            self.admit_in_state(command, invocation.lend())?;
         }
+        let Invocation { session, host, reply, .. } = invocation;
         // Commands from a primary are executed without regard to the memory limit.
         if spec.flags.contains(Flags::DENYOOM) && !nested && !session.is(Modes::LOADER) {
             self.admit_memory(args, host, reply)?;
@@ -378,11 +345,10 @@ impl Executor {
     fn admit_some(
         &mut self,
         command: Command,
-        args: &[&[u8]],
-        session: &Session,
-        host: &mut dyn Host,
+        invocation: Invocation<'_>,
         is_restricted: bool,
     ) -> Outcome {
+        let Invocation { request, session, host, .. } = invocation;
         let flags = command.spec.flags;
         if !session.is_authenticated() && !flags.contains(Flags::NO_AUTH) {
             return Err(Fail::NO_AUTH);
@@ -394,7 +360,7 @@ impl Executor {
             return Err(self.not_inside(command));
         }
         if is_restricted {
-            self.admit_user(command, args, session, host)?;
+            self.admit_user(command, request.args, session, host)?;
         }
         Ok(())
     }

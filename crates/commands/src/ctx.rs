@@ -1,14 +1,43 @@
-//! Context of a call, which handlers receive.
+//! Context of a call, which handlers receive, and of its way through the gate.
 
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::moment::Moment;
 use crate::numbers;
 use crate::session::{Modes, Session};
 use crate::spec::{Command, Request};
 use petrel_keyspace::{BLOB_MIN, Key, KeyHash, Transient, Value};
 use petrel_resp::{Dialect, Reply};
 use petrel_table::options::{Options, Reader};
+
+/// A request on its way through the gate to its handler. Passed by value, so that the compiler can
+/// keep its fields in registers.
+pub(crate) struct Invocation<'a> {
+    pub request: &'a Request<'a>,
+    /// The connection's state.
+    pub session: &'a mut Session,
+    /// The server, or a program that embeds the commands.
+    pub host: &'a mut dyn Host,
+    /// Receives the reply.
+    pub reply: &'a mut dyn Reply,
+    /// Circumstances that may defer or reject the request.
+    pub moment: Moment,
+}
+
+impl Invocation<'_> {
+    /// Borrows the invocation for one step.
+    #[inline(always)]
+    pub fn lend(&mut self) -> Invocation<'_> {
+        Invocation {
+            request: self.request,
+            session: &mut *self.session,
+            host: &mut *self.host,
+            reply: &mut *self.reply,
+            moment: self.moment,
+        }
+    }
+}
 
 /// A call of a command.
 pub struct Ctx<'a> {

@@ -15,7 +15,7 @@ use crate::acl::Seen;
 use crate::blocked::{Helping, Unblocking};
 use crate::clock::{Clock, Tick};
 use crate::cluster::{Cluster, HashSlot};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Invocation};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
 use crate::long::{MANY_ARGUMENTS, MOVE_UNITS, Whole};
@@ -24,12 +24,11 @@ use crate::recent;
 use crate::scripting::libraries::List;
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
-use crate::session::{Modes, Session, Transaction};
+use crate::session::{Modes, Transaction};
 use crate::shown::ShownSlots;
 use crate::spec::{Command, Flags, Handler, KeyShape, Locks, Registry, Request};
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
-use petrel_resp::Reply;
 use petrel_table::keys::{InvalidKeys, KeyRef, key_positions};
 use petrel_table::{KeyFlags, bits};
 use std::rc::Rc;
@@ -104,15 +103,6 @@ pub struct Executor {
     pub(crate) helping: Option<Helping>,
     /// The running transaction or script, once a command of it takes long.
     pub(crate) inside: Option<Rc<dyn Whole>>,
-}
-
-/// A call that was aborted before it changed anything.
-pub(crate) struct PutOffCall<'a> {
-    pub command: Command,
-    pub request: &'a Request<'a>,
-    pub session: &'a mut Session,
-    pub host: &'a mut dyn Host,
-    pub reply: &'a mut dyn Reply,
 }
 
 /// Number of recently resolved commands that are cached.
@@ -357,15 +347,13 @@ impl Executor {
     #[inline]
     pub(crate) fn execute_admitted(
         &mut self,
+        mut invocation: Invocation<'_>,
         nested: bool,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
     ) -> Execution {
-        let Some(command) = request.command else { return Execution::Answered };
-        let written_before = self.shared.is_observed().then(|| reply.written());
-        let outcome = self.run(command, request, session, host, reply, nested);
+        let Some(command) = invocation.request.command else { return Execution::Answered };
+        let written_before = self.shared.is_observed().then(|| invocation.reply.written());
+        let outcome = self.run(command, invocation.lend(), nested);
+        let Invocation { request, session, host, reply, moment } = invocation;
         let waits = self.unblocking.waits();
         if waits {
             self.tick = self.clock.now();
@@ -377,8 +365,8 @@ impl Executor {
             let failed = outcome.is_err();
             if let Err(fail) = outcome {
                 if let Some(why) = fail.put_off() {
-                    let call = PutOffCall { command, request, session, host, reply };
-                    return self.put_off(why, call);
+                    let invocation = Invocation { request, session, host, reply, moment };
+                    return self.put_off(why, command, invocation);
                 }
                 if !std::mem::take(&mut self.is_error_counted) {
                     self.shared.count_error(&fail);
@@ -523,15 +511,8 @@ impl Executor {
     }
 
     #[inline]
-    fn run(
-        &mut self,
-        command: Command,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-        nested: bool,
-    ) -> Outcome {
+    fn run(&mut self, command: Command, invocation: Invocation<'_>, nested: bool) -> Outcome {
+        let Invocation { request, session, host, reply, .. } = invocation;
         if nested {
             self.located.clear();
         } else {

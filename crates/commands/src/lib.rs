@@ -28,6 +28,7 @@ mod json;
 mod keys;
 mod lists;
 mod long;
+mod moment;
 mod numbers;
 mod offload;
 mod queue;
@@ -52,12 +53,11 @@ mod vectors;
 mod watched_away;
 mod watches;
 
-pub use admit::Moment;
+pub use acl::Access;
 pub use admit::pause::{Pause, PauseReason};
 pub use answer::{Answer, Ticket, WaitEnd};
 pub use blocked::{Blocked, Standing};
 pub use blocking::{Awaited, Block};
-pub use acl::Access;
 pub use cluster::{
     Call, Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, Rest, UnsafeChanges,
 };
@@ -67,6 +67,7 @@ pub use fail::{Fail, Outcome};
 pub use hashes::fieldsets::Fieldsets;
 pub use host::{Attendant, Host};
 pub use long::{Helped, LongHeld};
+pub use moment::Moment;
 pub use numbers::integer;
 pub use offload::Offloaded;
 pub use petrel_resp::Dialect;

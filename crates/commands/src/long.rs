@@ -42,18 +42,18 @@ pub(crate) use units::{
 };
 pub(crate) use whole::Whole;
 
-use crate::admit::Moment;
 use crate::answer::{Answer, WaitEnd};
 use crate::blocked::{Blocked, Helping};
 use crate::blocking::{Awaited, Block};
-use crate::ctx::Ctx;
-use crate::execute::{Execution, Executor, PutOffCall};
+use crate::ctx::{Ctx, Invocation};
+use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome, PutOff};
 use crate::host::Host;
+use crate::moment::Moment;
 use crate::scripting::running::Watched;
 use crate::server::state::ServerState;
 use crate::server::stats::Shared;
-use crate::spec::Request;
+use crate::spec::{Command, Request};
 use crate::unblock::Tried;
 use petrel_keyspace::Signal;
 use petrel_resp::Reply;
@@ -332,19 +332,23 @@ impl Executor {
     /// Defers or ends a command that was given up, and has changed nothing.
     #[cold]
     #[inline(never)]
-    pub(crate) fn put_off(&mut self, why: PutOff, mut ctx: PutOffCall<'_>) -> Execution {
-        let PutOffCall { command, request, session, host, reply } = &mut ctx;
-        let (command, request) = (*command, *request);
+    pub(crate) fn put_off(
+        &mut self,
+        why: PutOff,
+        command: Command,
+        invocation: Invocation<'_>,
+    ) -> Execution {
+        let Invocation { request, session, host, reply, .. } = invocation;
         if session.in_exec || self.within_script {
             // The script or transaction repeats or ends it.
             if why == PutOff::Ended {
-                self.account(command, request.args, true, *host);
+                self.account(command, request.args, true, host);
             }
             return Execution::NextTurn;
         }
         if why == PutOff::Ended {
             self.shared.count_error(&ENDED);
-            self.account(command, request.args, true, *host);
+            self.account(command, request.args, true, host);
             if let Some(helping) = &mut self.helping {
                 helping.is_ended = true;
             }
@@ -352,12 +356,12 @@ impl Executor {
         }
         if why != PutOff::Again {
             let db = session.db;
-            let mut ctx = Ctx { request, command, exec: self, session, host: *host, reply: *reply };
+            let mut ctx = Ctx { request, command, exec: self, session, host: &mut *host, reply };
             if ctx.move_to_helper(why) {
                 self.begin_at(self.now());
                 if self.shared.is_observed() {
                     // Shown when it begins to wait, not again when it is served.
-                    self.show(command, request.args, db, *host);
+                    self.show(command, request.args, db, host);
                 }
                 return Execution::Waits;
             }

@@ -7,12 +7,13 @@
 //! accounts for the whole call.
 
 use crate::acl::{Access, User};
-use crate::admit::{Moment, Verdict};
+use crate::admit::Verdict;
 use crate::answer::{Answer, Ticket};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Invocation};
 use crate::execute::Executor;
 use crate::fail::Fail;
 use crate::host::Host;
+use crate::moment::Moment;
 use crate::session::Session;
 use crate::spec::{Command, Request};
 use petrel_keyspace::{Handle, KeyHash, Naming};
@@ -82,7 +83,10 @@ impl Executor {
         let (mut bytes, mut values) = (Vec::new(), Vec::new());
         let mut reply = RespWriter::new(&mut bytes, &mut values, call.protocol);
         let other = host.act_for(call.client.clone());
-        let verdict = self.admit(&request, &session, (Moment::CLIENT, true), host, &mut reply);
+        let (request, session, moment) = (&request, &mut session, Moment::CLIENT);
+        let invocation =
+            Invocation { request, session, host: &mut *host, reply: &mut reply, moment };
+        let verdict = self.admit(invocation, true);
         host.act_for(other);
         match verdict {
             Verdict::Hold => Ok(false),

@@ -3,33 +3,25 @@
 
 pub(crate) mod mode;
 
-use crate::admit::Moment;
+use crate::ctx::Invocation;
 use crate::execute::{Execution, Executor};
-use crate::host::Host;
 use crate::session::Session;
 use crate::spec::{Command, Group, Request};
-use petrel_resp::Reply;
 use petrel_table::keys::key_positions;
 
 impl Executor {
     /// Executes a command of a connection with `CLIENT TRACKING` or `CLIENT IMPORT-SOURCE`.
     #[cold]
-    pub(crate) fn execute_apart(
-        &mut self,
-        moment: Moment,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
+    pub(crate) fn execute_apart(&mut self, invocation: Invocation<'_>) -> Execution {
+        let session = &*invocation.session;
         let imports = session.extras.as_ref().is_some_and(|extras| extras.imports);
         let sees_expired = imports && self.ks.keeps_expired();
         if sees_expired {
             self.ks.see_expired(true);
         }
         let execution = match session.tracking().is_some() {
-            true => self.execute_tracking(moment, request, session, host, reply),
-            false => self.execute_one(moment, request, session, host, reply),
+            true => self.execute_tracking(invocation),
+            false => self.execute_one(invocation),
         };
         if sees_expired {
             self.ks.see_expired(false);
@@ -38,24 +30,18 @@ impl Executor {
     }
 
     /// Executes a command of a connection with `CLIENT TRACKING`.
-    fn execute_tracking(
-        &mut self,
-        moment: Moment,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
-        if self.ks.holds_any() || session.in_exec {
-            return self.execute_one(moment, request, session, host, reply);
+    fn execute_tracking(&mut self, mut invocation: Invocation<'_>) -> Execution {
+        if self.ks.holds_any() || invocation.session.in_exec {
+            return self.execute_one(invocation);
         }
         // Invalidations due to a full tracking table or evictions are sent before the reply.
         self.ks.forget_readers();
         self.make_room(0);
         if self.ks.has_invalidations() {
-            host.invalidate(&mut self.ks, Some(reply));
+            invocation.host.invalidate(&mut self.ks, Some(&mut *invocation.reply));
         }
-        let execution = self.execute_one(moment, request, session, host, reply);
+        let execution = self.execute_one(invocation.lend());
+        let Invocation { request, session, .. } = invocation;
         let is_client = request
             .command
             .is_some_and(|command| self.registry().full_name(command.index).starts_with("client|"));

@@ -20,13 +20,13 @@
 //! * Served commands may make further keys ready; these are served in turn, without recursion. Each
 //!   success removes a blocked client, so this ends.
 
-use crate::admit::Moment;
 use crate::admit::placement::add_slots;
 use crate::answer::{Answer, WaitEnd};
 use crate::blocked::{Blocked, Standing};
 use crate::cluster::{Call, Home};
 use crate::execute::{Execution, Executor};
 use crate::host::Host;
+use crate::moment::Moment;
 use crate::server::state::ServerState;
 use crate::session::{Modes, Session};
 use crate::spec::{Command, Request};

@@ -2,40 +2,34 @@
 
 use super::Verdict;
 use crate::cluster::{Cluster, HashSlot};
+use crate::ctx::Invocation;
 use crate::execute::{Execution, Executor};
-use crate::host::Host;
 use crate::session::Session;
 use crate::spec::{Command, Flags, Locks, Request};
 use petrel_keyspace::Key;
-use petrel_resp::Reply;
 use petrel_table::{KeySpec, Place};
 
 impl Executor {
     /// Executes a command if copies of all keys that it reads are here ([`Verdict::TryCopies`]);
     /// otherwise forwards it.
     #[inline(never)]
-    pub(crate) fn execute_of_copies(
-        &mut self,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
+    pub(crate) fn execute_of_copies(&mut self, invocation: Invocation<'_>) -> Execution {
+        let request = invocation.request;
         let Some(command) = request.command else { return Execution::Answered };
-        if let Err(fail) = self.lock(command, request, host) {
-            return self.turn_away(Verdict::Refuse(fail), request, session, host, reply);
+        if let Err(fail) = self.lock(command, request, invocation.host) {
+            return self.turn_away(Verdict::Refuse(fail), invocation);
         }
         // Found copies stay while their stripes are locked.
-        if self.are_here(request, session.db) {
+        if self.are_here(request, invocation.session.db) {
             self.stats.read_copies();
-            let execution = self.execute_admitted(true, request, session, host, reply);
+            let execution = self.execute_admitted(invocation, true);
             self.ks.unlock();
             return execution;
         }
         self.ks.unlock();
         let Some(cluster) = self.shared.cluster.get().cloned() else { return Execution::Answered };
-        let verdict = self.place_elsewhere(command, request, session, &*cluster);
-        self.turn_away(verdict, request, session, host, reply)
+        let verdict = self.place_elsewhere(command, request, invocation.session, &*cluster);
+        self.turn_away(verdict, invocation)
     }
 
     /// Whether copies of all keys of a command are in this keyspace. Their stripes are locked.

@@ -24,6 +24,7 @@ use super::copies::may_be_copied;
 use super::{Moment, Verdict};
 use crate::arguments::cursor::parse_cursor;
 use crate::cluster::{Call, Cluster, HashSlot, Home, Rest};
+use crate::ctx::Invocation;
 use crate::execute::Executor;
 use crate::fail::Fail;
 use crate::host::Host;
@@ -89,11 +90,10 @@ impl Executor {
     pub(super) fn place(
         &mut self,
         command: Command,
-        request: &Request<'_>,
-        session: &Session,
-        (moment, nested): (Moment, bool),
-        host: &mut dyn Host,
+        invocation: Invocation<'_>,
+        nested: bool,
     ) -> Verdict {
+        let Invocation { request, session, host, moment, .. } = invocation;
         if !self.shared.is_in_state(ServerState::Clustered) {
             return Verdict::Run;
         }

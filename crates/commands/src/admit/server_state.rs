@@ -1,13 +1,12 @@
 //! Server states in which commands are rejected for a while: loading, `MISCONF`, read-only replica,
 //! not a member of its cluster.
 
+use crate::ctx::Invocation;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use crate::host::Host;
 use crate::server::state::ServerState;
 use crate::session::{Modes, Session};
 use crate::spec::{Command, Flags, GateFlags};
-use petrel_resp::Reply;
 
 impl Executor {
     /// Rejects commands that the server's states do not allow.
@@ -15,11 +14,9 @@ impl Executor {
     pub(super) fn admit_in_state(
         &mut self,
         command: Command,
-        args: &[&[u8]],
-        session: &Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
+        invocation: Invocation<'_>,
     ) -> Outcome {
+        let Invocation { request, session, host, reply, .. } = invocation;
         if session.is(Modes::LOADER) {
             return Ok(());
         }
@@ -49,7 +46,7 @@ impl Executor {
         }
         // If memory is exhausted, too, that is the reported error.
         if flags.contains(Flags::DENYOOM) && !self.within_script {
-            self.admit_memory(args, host, reply)?;
+            self.admit_memory(request.args, host, reply)?;
         }
         Err(fail)
     }

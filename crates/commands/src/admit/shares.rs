@@ -14,6 +14,7 @@
 use super::placement::{add_slots, call, is_flush, sort};
 use crate::answer::Answer;
 use crate::cluster::{Call, Cluster, HashSlot, Rest};
+use crate::ctx::Invocation;
 use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
 use crate::host::Host;
@@ -21,9 +22,9 @@ use crate::keys::databases::flush_mode;
 use crate::reply_slots::{Merge, part_of};
 use crate::server::state::ServerState;
 use crate::session::{Modes, Replies, Session};
-use crate::spec::{Queue, Request};
+use crate::spec::Queue;
 use petrel_keyspace::{Cursor, parse_int};
-use petrel_resp::{Reply, RespWriter};
+use petrel_resp::RespWriter;
 use petrel_table::GateFlags;
 use std::collections::BTreeMap;
 
@@ -130,23 +131,27 @@ impl Executor {
     pub(super) fn execute_with_rest(
         &mut self,
         (rest, after): (Rest, Vec<u8>),
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
+        mut invocation: Invocation<'_>,
     ) -> Execution {
         let cluster = self.shared.cluster.get().cloned();
-        let (Some(cluster), Some(client)) = (cluster, host.ticket()) else {
+        let (Some(cluster), Some(client)) = (cluster, invocation.host.ticket()) else {
+            let Invocation { request, session, reply, .. } = invocation;
             self.refuse_request(request.command, Fail::HOME_CHANGING, session, reply);
             return Execution::Answered;
         };
         let (mut bytes, mut shared) = (Vec::new(), Vec::new());
-        let is_dropped = session.replies != Replies::On;
+        let is_dropped = invocation.session.replies != Replies::On;
         // A rejected transaction has a shorter reply than this, so a cut reply is from an executed
         // one. A dropped reply keeps its reply slot.
-        let room = if is_dropped { usize::MAX } else { reply.room_left().max(REFUSAL_MAX) };
-        let mut own = RespWriter::new(&mut bytes, &mut shared, session.protocol).limited(room);
-        let execution = self.execute_admitted(false, request, session, host, &mut own);
+        let room = match is_dropped {
+            true => usize::MAX,
+            false => invocation.reply.room_left().max(REFUSAL_MAX),
+        };
+        let protocol = invocation.session.protocol;
+        let mut own = RespWriter::new(&mut bytes, &mut shared, protocol).limited(room);
+        let inner = Invocation { reply: &mut own, ..invocation.lend() };
+        let execution = self.execute_admitted(inner, false);
+        let Invocation { session, reply, .. } = invocation;
         let is_cut = own.is_cut();
         let whole = Answer { bytes, shared }.into_bytes();
         if execution != Execution::Answered || !is_cut && !rest.is_due(&whole) {

@@ -2,12 +2,12 @@
 
 use super::Verdict;
 use super::placement::Forwarding;
+use crate::ctx::Invocation;
 use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
-use crate::host::Host;
 use crate::reply_slots::part_of;
 use crate::session::{Replies, Session};
-use crate::spec::{Command, Request};
+use crate::spec::Command;
 use crate::watched_away::WatchedAway;
 use crate::watches::{abandon, spoil, watches_keys};
 use petrel_resp::Reply;
@@ -16,22 +16,17 @@ use petrel_table::GateFlags;
 impl Executor {
     /// Acts on any verdict but [`Verdict::Run`].
     #[inline(never)]
-    pub(crate) fn turn_away(
-        &mut self,
-        verdict: Verdict,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
-        match (verdict, request.command) {
-            (Verdict::Queue, Some(command)) => queue(command, request, session, host, reply),
-            (Verdict::Refuse(fail), command) => self.refuse_request(command, fail, session, reply),
+    pub(crate) fn turn_away(&mut self, verdict: Verdict, invocation: Invocation<'_>) -> Execution {
+        match (verdict, invocation.request.command) {
+            (Verdict::Queue, Some(command)) => queue(command, invocation),
+            (Verdict::Refuse(fail), command) => {
+                self.refuse_request(command, fail, invocation.session, invocation.reply);
+            }
             (Verdict::Busy, command) => {
                 if self.shared.scripts.running.was_busy() {
                     return Execution::NextTurn;
                 }
-                self.refuse_busy(command, session, reply);
+                self.refuse_busy(command, invocation.session, invocation.reply);
             }
             (Verdict::Hold, _) => {
                 let now = self.now();
@@ -40,19 +35,15 @@ impl Executor {
             }
             (Verdict::Lend, _) => return Execution::Lends,
             (Verdict::Skip, _) => return Execution::Skipped,
-            (Verdict::Forward(forwarding), command) => {
-                return self.forward(*forwarding, command, session, host, reply);
-            }
-            (Verdict::RunWithRest(rest), _) => {
-                return self.execute_with_rest(*rest, request, session, host, reply);
-            }
+            (Verdict::Forward(forwarding), _) => return self.forward(*forwarding, invocation),
+            (Verdict::RunWithRest(rest), _) => return self.execute_with_rest(*rest, invocation),
             (Verdict::Await(until), _) => {
-                session.reply_slots_mut().wait_for(until);
+                invocation.session.reply_slots_mut().wait_for(until);
                 return Execution::Awaits;
             }
             (Verdict::Abandon, _) => {
-                abandon(&mut self.ks, session);
-                reply.null_array();
+                abandon(&mut self.ks, invocation.session);
+                invocation.reply.null_array();
             }
             (Verdict::Run | Verdict::Queue | Verdict::TryCopies, _) => {}
         }
@@ -62,14 +53,9 @@ impl Executor {
     /// Forwards a command to other nodes. Its reply slot becomes the session's last. If the command
     /// is `EXEC`, the transaction ends.
     #[cold]
-    fn forward(
-        &mut self,
-        forwarding: Forwarding,
-        command: Option<Command>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
+    fn forward(&mut self, forwarding: Forwarding, invocation: Invocation<'_>) -> Execution {
+        let Invocation { request, session, host, reply, .. } = invocation;
+        let command = request.command;
         let cluster = self.shared.cluster.get().cloned();
         let (Some(cluster), Some(client)) = (cluster, host.ticket()) else {
             self.refuse_request(command, Fail::HOME_CHANGING, session, reply);
@@ -165,13 +151,8 @@ impl Executor {
     }
 }
 
-fn queue(
-    command: Command,
-    request: &Request<'_>,
-    session: &mut Session,
-    host: &mut dyn Host,
-    reply: &mut dyn Reply,
-) {
+fn queue(command: Command, invocation: Invocation<'_>) {
+    let Invocation { request, session, host, reply, .. } = invocation;
     let args = request.args;
     let limit = host.query_buffer_limit();
     let transaction = session.transaction_mut();

@@ -8,12 +8,13 @@ use super::running::ProgramKind;
 use super::shebang::Flags as ScriptFlags;
 use super::thread::Ready;
 use super::{ScriptThread, split};
-use crate::admit::{Moment, Verdict};
+use crate::admit::Verdict;
 use crate::clock::Tick;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Invocation};
 use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::moment::Moment;
 use crate::server::stats::Shared;
 use crate::server::time::time_of_day;
 use crate::session::Session;
@@ -428,8 +429,14 @@ impl Runner<'_> {
 impl Server for Runner<'_> {
     fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply) -> bool {
         let request = self.exec.prepare_within(args);
-        let verdict =
-            self.exec.admit(&request, self.session, (self.moment, true), self.host, reply);
+        let invocation = Invocation {
+            request: &request,
+            session: &mut *self.session,
+            host: &mut *self.host,
+            reply,
+            moment: self.moment,
+        };
+        let verdict = self.exec.admit(invocation, true);
         let acted = self.acted;
         if let (Verdict::Run, Some(command)) = (&verdict, request.command)
             && let Err(halt) = self.reach(command, &request).and_then(|()| self.note_call(command))
@@ -438,19 +445,20 @@ impl Server for Runner<'_> {
             self.halt = Some(halt);
             return false;
         }
-        let (exec, session, host) = (&mut *self.exec, &mut *self.session, &mut *self.host);
+        let (exec, moment) = (&mut *self.exec, self.moment);
+        let (session, host) = (&mut *self.session, &mut *self.host);
+        let invocation = Invocation { request: &request, session, host, reply, moment };
         match verdict {
             Verdict::Run => {
                 exec.script_calls += 1;
                 if exec.inside.is_some()
-                    || exec.execute_admitted(true, &request, session, host, reply)
-                        != Execution::Answered
+                    || exec.execute_admitted(invocation, true) != Execution::Answered
                 {
                     return self.call_long(&request, acted, reply);
                 }
             }
             verdict => {
-                exec.turn_away(verdict, &request, session, host, reply);
+                exec.turn_away(verdict, invocation);
                 return false;
             }
         }
@@ -522,8 +530,10 @@ impl Runner<'_> {
         };
         let goes_on = inside.begin_call(acted, self.acted);
         if goes_on
-            && exec.execute_admitted(true, request, session, self.host, reply)
-                == Execution::Answered
+            && exec.execute_admitted(
+                Invocation { request, session, host: &mut *self.host, reply, moment: self.moment },
+                true,
+            ) == Execution::Answered
         {
             inside.end_call(self.acted);
             return self.exec.nanos_between(self.asked, self.exec.tick()) > ASK_NANOS;
