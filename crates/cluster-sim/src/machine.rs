@@ -16,7 +16,7 @@ use petrel_commands::{
     Ticket, WaitEnd as End, transactions,
 };
 use petrel_keyspace::{
-    Cleared, Effect, EffectHead, EffectSink, Handle, Homes, Keyspace, Options, Published,
+    Cleared, Effect, EffectHead, EffectSink, Handle, Keyspace, Options, Ownership, Published,
     SinkSource,
 };
 use petrel_persistence::log::Malformed;
@@ -168,7 +168,7 @@ pub struct Machine {
     commits: Arc<Mutex<Commits>>,
     witness: Rc<RefCell<Witness>>,
     /// Tells which slots this node may change.
-    own: Option<Arc<dyn Homes>>,
+    own: Option<Arc<dyn Ownership>>,
     /// Received bytes of a copy.
     copied: Vec<u8>,
     /// Watching clients, by node and identifier.
@@ -241,11 +241,16 @@ impl Machine {
     }
 
     /// Connects the keyspace to a cluster. With `expires_all` every node removes expired keys.
-    pub fn join(&mut self, sinks: Arc<dyn SinkSource>, homes: Arc<dyn Homes>, expires_all: bool) {
+    pub fn join(
+        &mut self,
+        sinks: Arc<dyn SinkSource>,
+        ownership: Arc<dyn Ownership>,
+        expires_all: bool,
+    ) {
         if !expires_all {
-            self.exec.ks.keyspace().set_homes(homes.clone());
+            self.exec.ks.keyspace().set_ownership(ownership.clone());
         }
-        self.own = Some(homes);
+        self.own = Some(ownership);
         self.set_sinks(Some(sinks));
     }
 
@@ -647,14 +652,14 @@ impl Machine {
 
     /// Whether this node is the primary of a slot and may change it.
     pub fn is_primary(&self, slot: u16) -> bool {
-        self.own.as_ref().is_some_and(|own| own.is_home(tagged("", slot).as_bytes()))
+        self.own.as_ref().is_some_and(|own| own.is_primary(tagged("", slot).as_bytes()))
     }
 
     /// Before this node changes slots of a dead primary, lets the witness compare what survived of
     /// the primary's changes.
     pub fn compare_survivors(&mut self) {
         let Some(own) = &self.own else { return };
-        let is_own = |slot| own.is_home(tagged("", slot).as_bytes());
+        let is_own = |slot| own.is_primary(tagged("", slot).as_bytes());
         let awaited = self.witness.borrow().awaited(self.identity, is_own);
         if awaited.is_empty() {
             return;

@@ -203,7 +203,7 @@ impl World {
             let mut machine = Machine::new(identity, random.bits(), witness.clone());
             let core = ClusterNode::new(identity, view.clone(), limits);
             let expires_all = plan.wrong == Some(Fault::ExpiresEverywhere);
-            machine.join(core.sinks(), core.homes(), expires_all);
+            machine.join(core.sinks(), core.ownership(), expires_all);
             machine.wrong = plan.wrong;
             let connections = (0..2 + random.index(2)).map(|_| Connection::default()).collect();
             let skew_ms = random.below(60) as i64 - 30;

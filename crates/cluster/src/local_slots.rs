@@ -5,7 +5,7 @@ use crate::evicted::{DbKey, Evicted};
 use crate::lanes::FROM_PEERS;
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::Node;
-use petrel_keyspace::{Homes, Origin};
+use petrel_keyspace::{Origin, Ownership};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Value in place of a slot's primary: it has none now.
@@ -133,8 +133,8 @@ impl LocalSlots {
     }
 }
 
-impl Homes for LocalSlots {
-    fn is_home(&self, key: &[u8]) -> bool {
+impl Ownership for LocalSlots {
+    fn is_primary(&self, key: &[u8]) -> bool {
         self.primary(slot_of(key)) == Some(self.me())
     }
 

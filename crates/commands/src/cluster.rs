@@ -14,7 +14,7 @@ pub type HashSlot = u16;
 
 /// The primary of a hash slot: the node that orders its changes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Home {
+pub enum Primary {
     /// This node.
     Here,
     /// The node of this number.
@@ -102,7 +102,7 @@ pub trait Cluster: Send + Sync {
     fn slot_of(&self, key: &[u8]) -> HashSlot;
 
     /// The primary of a slot. The result is valid until the thread ends its batch of commands.
-    fn home_of(&self, slot: HashSlot) -> Home;
+    fn primary_of(&self, slot: HashSlot) -> Primary;
 
     /// Whether every member holds all slots. The answer never changes while the server is a member.
     fn holds_all(&self) -> bool;
@@ -119,7 +119,7 @@ pub trait Cluster: Send + Sync {
     }
 
     /// Whether keys of a slot may be read here. The result is valid as long as that of
-    /// [`Cluster::home_of`].
+    /// [`Cluster::primary_of`].
     fn is_readable(&self, slot: HashSlot) -> bool;
 
     /// Whether copies of keys of a slot may be here although the slot is not readable. A copy may
@@ -178,10 +178,10 @@ pub trait Cluster: Send + Sync {
     ) -> Result<(), Fail>;
 
     /// Hash slots of each primary, ascending; `None` while a primary is changing.
-    fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>>;
+    fn slots_by_primary(&self) -> Option<Vec<Vec<HashSlot>>>;
 
     /// A hash slot of each primary, ascending; `None` while a primary changes.
-    fn homes(&self) -> Option<Vec<HashSlot>>;
+    fn primaries(&self) -> Option<Vec<HashSlot>>;
 
     /// Number of other members that have applied all changes made by this node so far: the minimum
     /// over all slots that it is the primary of.
@@ -193,7 +193,7 @@ pub trait Cluster: Send + Sync {
 
     /// Fingerprint of the assignment of primaries. It changes with high probability if a slot gets
     /// another primary or its primary restarts.
-    fn mark_of_homes(&self) -> u64;
+    fn mark_of_primaries(&self) -> u64;
 
     /// Ends a client's watches at the primary of a slot ([`Call::client`]).
     fn unwatch(&self, slot: HashSlot, client: u64);

@@ -87,12 +87,12 @@ impl Fail {
     pub const CROSS_SLOT: Fail =
         Fail::fixed("CROSSSLOT Keys in request don't hash to the same slot");
     /// A command on keys of a slot that changes its primary.
-    pub const HOME_CHANGING: Fail = Fail::fixed("TRYAGAIN The primary of the key is changing");
+    pub const PRIMARY_CHANGING: Fail = Fail::fixed("TRYAGAIN The primary of the key is changing");
     /// A command to be forwarded while too many are pending.
     pub const TOO_MUCH_FORWARDED: Fail =
-        Fail::fixed("TRYAGAIN Too many writes wait for their homes");
+        Fail::fixed("TRYAGAIN Too many writes wait for their primaries");
     /// A command on keys of an unreachable primary.
-    pub const HOME_UNREACHABLE: Fail =
+    pub const PRIMARY_UNREACHABLE: Fail =
         Fail::fixed("CLUSTERDOWN The primary of the key cannot be reached");
     /// A command on a hash slot without a primary.
     pub const SLOT_UNSERVED: Fail = Fail::fixed("CLUSTERDOWN Hash slot not served");

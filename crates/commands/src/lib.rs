@@ -59,7 +59,7 @@ pub use answer::{Answer, Ticket, WaitEnd};
 pub use blocked::{Blocked, Standing};
 pub use blocking::{Awaited, Block};
 pub use cluster::{
-    Call, Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, Rest, UnsafeChanges,
+    Call, Cluster, ClusterLink, HashSlot, HeldFigures, PeerFigures, Primary, Rest, UnsafeChanges,
 };
 pub use ctx::Ctx;
 pub use execute::{Execution, Executor};

@@ -2,7 +2,7 @@
 //! commands wait here for their turn.
 //!
 //! ```text
-//!  sent       GET a   INCR x   GET b   GET c   SET y   GET d     x and y have other nodes as homes
+//!  sent       GET a   INCR x   GET b   GET c   SET y   GET d     x and y have other primaries
 //!  replies    a  ─────┐        b c ────┐       │       d
 //!             slot 1: before a, INCR   slot 2: before b c, SET      behind: d
 //! ```
@@ -344,7 +344,10 @@ mod tests {
         assert_eq!(whole([(1, "-ERR no\r\n"), (0, first)]), "-ERR no\r\n>after");
         assert_eq!(whole([(1, second), (0, "-ERR no\r\n")]), "-ERR no\r\n>after");
         for misfit in ["*1\r\n$1\r\na\r\n", "*2\r\n$9\r\na\r\n", "*2\r\n", "$1\r\na\r\n", ""] {
-            assert!(whole([(0, misfit), (1, second)]).starts_with("-ERR The homes"), "{misfit}");
+            assert!(
+                whole([(0, misfit), (1, second)]).starts_with("-ERR The primaries"),
+                "{misfit}"
+            );
         }
         assert_eq!(slots.bytes(), 0);
     }

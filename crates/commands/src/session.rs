@@ -98,7 +98,7 @@ pub struct Transaction {
     pub watched: HashSet<WatchedKey>,
     /// Bytes of their names.
     pub watched_bytes: usize,
-    /// Watched keys with a home on another node.
+    /// Watched keys with a primary on another node.
     pub watched_away: Option<Box<WatchedAway>>,
 }
 

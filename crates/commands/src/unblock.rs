@@ -23,7 +23,7 @@
 use crate::admit::placement::add_slots;
 use crate::answer::{Answer, WaitEnd};
 use crate::blocked::{Blocked, Standing};
-use crate::cluster::{Call, Home};
+use crate::cluster::{Call, Primary};
 use crate::execute::{Execution, Executor};
 use crate::host::Host;
 use crate::moment::Moment;
@@ -289,7 +289,7 @@ impl Executor {
         }
         self.ks.begin_try(ready.db, key);
         let tried = match self.is_elsewhere(blocked) {
-            // Another node is the home of the keys now, and will serve the client.
+            // Another node is the primary of the keys now, and will serve the client.
             true => Tried::WaitsOn,
             false => {
                 // A helper's own command, which made the key ready, has ended.
@@ -325,7 +325,7 @@ impl Executor {
         self.registry().command(blocked.command)
     }
 
-    /// Whether another node has become the home of the blocked client's keys since it blocked.
+    /// Whether another node has become the primary of the blocked client's keys since it blocked.
     pub fn is_elsewhere(&self, blocked: &Blocked) -> bool {
         let place = self.command_of(blocked).spec.place;
         if place == Place::Here
@@ -341,11 +341,11 @@ impl Executor {
         let mut keys = blocked.keys.clone().map(|i| cluster.slot_of(blocked.arg(i)));
         match place {
             Place::Read => keys.any(|slot| !cluster.is_readable(slot)),
-            _ => keys.any(|slot| cluster.home_of(slot) != Home::Here),
+            _ => keys.any(|slot| cluster.primary_of(slot) != Primary::Here),
         }
     }
 
-    /// Builds the call that continues a block at the home of its keys.
+    /// Builds the call that continues a block at the primary of its keys.
     pub fn call_again(&self, blocked: &Blocked) -> Call {
         let args = blocked.args();
         let (mut slots, mut by_key) = (Vec::new(), false);

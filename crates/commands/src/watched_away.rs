@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Keys that a connection watches at their home, another node. Only the home knows the order of the
-/// keys' changes: it keeps the watches, and executes the transaction if nothing has changed. Its
-/// `OK` to `WATCH` is sent after every earlier change, so later reads of the connection here are
-/// not older than the watch. A node that is no longer the home drops the watches; a transaction
-/// then finds none at the next home and is aborted.
+/// Keys that a connection watches at their primary, another node. Only the primary knows the order
+/// of the keys' changes: it keeps the watches, and executes the transaction if nothing has changed.
+/// Its `OK` to `WATCH` is sent after every earlier change, so later reads of the connection here
+/// are not older than the watch. A node that is no longer the primary drops the watches; a
+/// transaction then finds none at the next primary and is aborted.
 pub struct WatchedAway {
     /// Identifier at that node, unique within this process.
     id: u64,
@@ -41,7 +41,7 @@ impl WatchedAway {
             .extend(slots.iter().filter(|slot| !self.slots.contains(slot)).collect::<Vec<_>>());
     }
 
-    /// Records that `EXEC` is forwarded, which ends the watches at their home.
+    /// Records that `EXEC` is forwarded, which ends the watches at their primary.
     pub(crate) fn end(&mut self) {
         self.slots.clear();
     }

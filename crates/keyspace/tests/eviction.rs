@@ -1,6 +1,8 @@
 //! The memory limit under every policy: accuracy, and choice of the victims.
 
-use petrel_keyspace::{Effect, Handle, Homes, Keyspace, Options, Origin, Policy, Removal, Value};
+use petrel_keyspace::{
+    Effect, Handle, Keyspace, Options, Origin, Ownership, Policy, Removal, Value,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -376,8 +378,8 @@ const COPY: &str = "copy:";
 
 struct SomeAreCopies;
 
-impl Homes for SomeAreCopies {
-    fn is_home(&self, key: &[u8]) -> bool {
+impl Ownership for SomeAreCopies {
+    fn is_primary(&self, key: &[u8]) -> bool {
         !self.is_copy(key)
     }
 
@@ -394,7 +396,7 @@ impl Homes for SomeAreCopies {
 fn nothing_is_refused_and_no_own_key_goes_while_there_are_copies() {
     for policy in [Policy::NoEviction, Policy::AllKeysLru] {
         let keyspace = keyspace(64);
-        assert!(keyspace.set_homes(Arc::new(SomeAreCopies)));
+        assert!(keyspace.set_ownership(Arc::new(SomeAreCopies)));
         // A command stops evicting early, so that the copies are evicted over several calls.
         keyspace.set_eviction_tenacity(0);
         let mut handle = keyspace.attach();

@@ -97,12 +97,12 @@ bitset! {
         NOT_FORWARDED = 15 "not_forwarded",
         /// Runs the script of the sum that its first argument is.
         SCRIPT_BY_SUM = 16 "script_by_sum",
-        /// Names no key: each home of hash slots executes it for its share.
-        AT_ALL_HOMES = 17 "at_all_homes",
+        /// Names no key: each primary of hash slots executes it for its share.
+        AT_ALL_PRIMARIES = 17 "at_all_primaries",
         /// Changes the selected database only, where a command of its kind changes all.
         ONE_DATABASE = 18 "one_database",
         /// Reads all keys of a database: where the members of a cluster hold only some hash slots,
-        /// each home answers for its share.
+        /// each primary answers for its share.
         WHOLE_DATABASE = 19 "whole_database",
         /// Changes state that all members of a cluster share, though it names no key: the members
         /// agree on the result.
@@ -276,7 +276,7 @@ pub enum Place {
     /// On that node if the keys are held there, which it only reads.
     Read,
     /// On the node that orders the changes of its keys.
-    Home,
+    Primary,
 }
 
 /// All that is said of a command, or of a subcommand, apart from its code.
@@ -354,8 +354,8 @@ impl Meta {
         self.tips.iter().find_map(|tip| tip.strip_prefix(name)?.strip_prefix(':'))
     }
 
-    /// Whether each home of hash slots executes the command for its share where the members of a
-    /// cluster hold only some, step by step; else one reply of one home is all of it.
+    /// Whether each primary of hash slots executes the command for its share where the members of a
+    /// cluster hold only some, step by step; else one reply of one primary is all of it.
     pub fn is_summed(&self) -> bool {
         self.gate.contains(GateFlags::WHOLE_DATABASE)
             && self.tip("response_policy") != Some("special")
@@ -367,7 +367,7 @@ impl Meta {
     }
 
     /// The member of a cluster that runs the command. Commands that may change their keys, or touch
-    /// keys that they do not name, run at the keys' home.
+    /// keys that they do not name, run at the keys' primary.
     pub const fn place(&self) -> Place {
         let reads =
             self.flags.contains(Flags::READONLY) && !self.flags.contains(Flags::SCRIPT_RUNNER);
@@ -378,10 +378,10 @@ impl Meta {
             at += 1;
         }
         match !has_keys {
-            true if self.flags.contains(Flags::WRITE) => Place::Home,
+            true if self.flags.contains(Flags::WRITE) => Place::Primary,
             true => Place::Here,
             false if reads && only_reads => Place::Read,
-            false => Place::Home,
+            false => Place::Primary,
         }
     }
 

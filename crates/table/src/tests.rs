@@ -112,27 +112,27 @@ fn the_gate_knows_the_commands_of_transactions() {
 
 #[test]
 fn where_a_command_runs_in_a_cluster() {
-    use crate::Place::{Here, Home, Read};
+    use crate::Place::{Here, Primary, Read};
     let places = [
         (commands::GET, Read),
         (commands::TTL, Read),
         (commands::MGET, Read),
         (commands::ZRANGE, Read),
         (commands::SINTER, Read),
-        (commands::SET, Home),
-        (commands::MSET, Home),
-        (commands::SPOP, Home),
-        (commands::GETEX, Home),
+        (commands::SET, Primary),
+        (commands::MSET, Primary),
+        (commands::SPOP, Primary),
+        (commands::GETEX, Primary),
         // Its count is kept in the string.
-        (commands::PFCOUNT, Home),
+        (commands::PFCOUNT, Primary),
         // It waits for what is applied here, and takes nothing away.
         (commands::XREAD, Read),
-        (commands::XREADGROUP, Home),
-        (commands::BLPOP, Home),
+        (commands::XREADGROUP, Primary),
+        (commands::BLPOP, Primary),
         // A channel is no key.
         (commands::SPUBLISH, Here),
-        (commands::EVAL_RO, Home),
-        (commands::FLUSHALL, Home),
+        (commands::EVAL_RO, Primary),
+        (commands::FLUSHALL, Primary),
         (commands::PING, Here),
         (commands::CONFIG, Here),
     ];

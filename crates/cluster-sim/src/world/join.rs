@@ -72,7 +72,7 @@ impl World {
         // Where members hold only some slots it serves clients immediately.
         let has_data = self.plan.copies.is_some();
         if has_data {
-            machine.join(core.sinks(), core.homes(), false);
+            machine.join(core.sinks(), core.ownership(), false);
         }
         let member = Member { has_data, ..Member::new(core, machine, connections, skew_ms) };
         match self.members.get_mut(node) {
@@ -135,7 +135,7 @@ impl World {
         let sent = self.copies.keys().find(|(to, _)| *to == identity).copied();
         let Some(sent) = sent.and_then(|sent| self.copies.remove(&sent)) else { return };
         member.machine.load_copy(sent.positions);
-        member.machine.join(member.core.sinks(), member.core.homes(), false);
+        member.machine.join(member.core.sinks(), member.core.ownership(), false);
         member.core.loaded(&mut member.machine);
         member.machine.report();
         (member.has_data, member.data_since) = (true, self.now);

@@ -11,7 +11,7 @@ use crate::mutation::{Mutation, is_broken};
 use crate::slot::slot_of;
 use crate::view::NodeSet;
 use crate::wire::Record;
-use petrel_keyspace::{Homes, Key};
+use petrel_keyspace::{Key, Ownership};
 
 /// Maximum number of keys of one batch, and of their bytes.
 const KEYS_PER_TURN: usize = 256;

@@ -23,7 +23,7 @@ use crate::slot::{Slot, slot_of};
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet};
 use crate::wire::Record;
-use petrel_keyspace::{Call, Effect, Homes, Key, Removal};
+use petrel_keyspace::{Call, Effect, Key, Ownership, Removal};
 use petrel_persistence::effects::{GroupWriter, apply_group, apply_to_copies, visit_keys};
 
 /// Maximum number of keys copied for one command.

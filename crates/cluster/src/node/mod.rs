@@ -51,7 +51,7 @@ use crate::wire::{Exec, LANES, Record, Tag, WaitEnd};
 use copy::Copies;
 use durable::Durable;
 use link::Link;
-use petrel_keyspace::{Call, Handle, Homes, KeyHash, SinkSource};
+use petrel_keyspace::{Call, Handle, KeyHash, Ownership, SinkSource};
 pub use petrel_persistence::effects::GroupError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -292,7 +292,7 @@ impl Node {
     }
 
     /// Tells the keyspace which keys expire here: those of which this node is primary.
-    pub fn homes(&self) -> Arc<dyn Homes> {
+    pub fn ownership(&self) -> Arc<dyn Ownership> {
         self.local_slots.clone()
     }
 

@@ -1,13 +1,13 @@
 //! Placement of client commands in a cluster: here, at another node, or at several.
 //!
-//! A key's *home* is the primary of its hash slot: the node that orders the slot's changes.
+//! A key's *primary* is that of its hash slot: the node that orders the slot's changes.
 //!
 //! ```text
-//!  place    homes of the keys       verdict
+//!  place    primaries of the keys   verdict
 //!  Here     -                       runs here, once all replies of other nodes are there
 //!  Read     all keys are held here  runs here
 //!           else                     as below
-//!  Home     all this node           runs here
+//!  Primary  all this node           runs here
 //!           one other node          forwarded; the connection continues (reply_slots.rs)
 //!           several                 split if it works on each key by itself, else CROSSSLOT
 //!  -        -                       agreed on by all members if marked so: FUNCTION LOAD
@@ -23,12 +23,12 @@
 use super::copies::may_be_copied;
 use super::{Moment, Verdict};
 use crate::arguments::cursor::parse_cursor;
-use crate::cluster::{Call, Cluster, HashSlot, Home, Rest};
+use crate::cluster::{Call, Cluster, HashSlot, Primary, Rest};
 use crate::ctx::Invocation;
 use crate::execute::Executor;
 use crate::fail::Fail;
 use crate::host::Host;
-use crate::keys::home_cursor::HomeCursor;
+use crate::keys::cluster_cursor::ClusterCursor;
 use crate::random::Random;
 use crate::reply_slots::{Merge, ReplySlots};
 use crate::scripting::cache::{NO_SCRIPT, parse_sum};
@@ -67,7 +67,7 @@ impl Forwarding {
 }
 
 const SCRIPT_AWAY: Fail =
-    Fail::fixed("ERR Script attempted to write to a key whose home is another node");
+    Fail::fixed("ERR Script attempted to write to a key whose primary is another node");
 
 const SCRIPT_READS_AWAY: Fail =
     Fail::fixed("ERR Script attempted to read a key that this node does not hold");
@@ -77,11 +77,11 @@ const TRACKED_AWAY: Fail = Fail::fixed(
 );
 
 const LIMITED_SCRIPT: Fail = Fail::fixed(
-    "ERR Scripts of users with limited permissions are not supported in a cluster at keys whose home is another node",
+    "ERR Scripts of users with limited permissions are not supported in a cluster at keys whose primary is another node",
 );
 
 const LIMITED_PATTERNS: Fail = Fail::fixed(
-    "ERR BY and GET of users who may not read all keys are not supported in a cluster at keys whose home is another node",
+    "ERR BY and GET of users who may not read all keys are not supported in a cluster at keys whose primary is another node",
 );
 
 impl Executor {
@@ -126,7 +126,7 @@ impl Executor {
         session: &Session,
     ) -> Option<Verdict> {
         let spec = command.spec;
-        let is_special = bits!(GateFlags: NOT_IN_CLUSTER, AT_ALL_HOMES, WATCHES, RUNS_QUEUE);
+        let is_special = bits!(GateFlags: NOT_IN_CLUSTER, AT_ALL_PRIMARIES, WATCHES, RUNS_QUEUE);
         if spec.keys != KeyShape::First
             || spec.flags.contains(Flags::BLOCKING)
             || spec.gate.intersects(is_special)
@@ -137,7 +137,7 @@ impl Executor {
         let cluster = &**self.shared.cluster.get()?;
         let slot = cluster.slot_of(request.args.get(1)?);
         match spec.place {
-            Place::Home if cluster.home_of(slot) == Home::Here => {
+            Place::Primary if cluster.primary_of(slot) == Primary::Here => {
                 if cluster.waits_for_owners() {
                     self.shown.add(slot);
                 }
@@ -183,15 +183,15 @@ impl Executor {
         }
     }
 
-    fn is_at_all_homes(&self, command: Command) -> bool {
+    fn is_at_all_primaries(&self, command: Command) -> bool {
         let gate = command.spec.gate;
-        gate.contains(GateFlags::AT_ALL_HOMES)
+        gate.contains(GateFlags::AT_ALL_PRIMARIES)
             || gate.contains(GateFlags::WHOLE_DATABASE) && self.shared.cluster_of_few().is_some()
     }
 
     /// Whether several nodes execute a command. It can then not be part of a transaction or script.
     fn is_no_part(&self, command: Command) -> bool {
-        self.is_at_all_homes(command) || command.spec.gate.contains(GateFlags::AGREED)
+        self.is_at_all_primaries(command) || command.spec.gate.contains(GateFlags::AGREED)
     }
 
     /// Error of such a command in a transaction or script.
@@ -217,13 +217,13 @@ impl Executor {
         admit_in_cluster(command)?;
         let waiting = session.reply_slots();
         let all = waiting.and_then(ReplySlots::last);
-        if self.is_at_all_homes(command) {
+        if self.is_at_all_primaries(command) {
             return match all {
                 Some(last) => Ok(Verdict::Await(last)),
                 None if spec.gate.contains(GateFlags::WHOLE_DATABASE) => {
                     whole_database(command, request.args, session, cluster, &mut self.random)
                 }
-                None => at_all_homes(command, request.args, session, cluster),
+                None => at_all_primaries(command, request.args, session, cluster),
             };
         }
         if spec.gate.contains(GateFlags::AGREED) && self.draft.is_none() {
@@ -259,14 +259,14 @@ impl Executor {
         let (spec, waiting) = (command.spec, session.reply_slots());
         let all = waiting.and_then(ReplySlots::last);
         let by_key = slots.len() > 1 && !cluster.holds_all();
-        if by_key && spec.place == Place::Home && Split::of(command, request.args).is_none() {
+        if by_key && spec.place == Place::Primary && Split::of(command, request.args).is_none() {
             return Err(Fail::CROSS_SLOT);
         }
         let is_held = spec.place == Place::Read && are_readable(&slots, cluster);
-        let home = if is_held { Some(Home::Here) } else { home_of(&slots, cluster) };
+        let primary = if is_held { Some(Primary::Here) } else { primary_of(&slots, cluster) };
         // A primary that does not have the data yet cannot serve reads.
-        if home == Some(Home::Here) && (is_held || spec.place != Place::Read) {
-            if spec.place == Place::Home {
+        if primary == Some(Primary::Here) && (is_held || spec.place != Place::Read) {
+            if spec.place == Place::Primary {
                 self.admit_lease(cluster)?;
             }
             self.note_shown(&slots, cluster);
@@ -282,7 +282,7 @@ impl Executor {
         }
         let until = waiting.and_then(|waiting| match session.tracking() {
             Some(_) => all,
-            None if home.is_some() => waiting.last_overlapping(&slots),
+            None if primary.is_some() => waiting.last_overlapping(&slots),
             None => waiting.last_of(&slots),
         });
         if let Some(until) = until.or_else(|| waiting.and_then(ReplySlots::full_until)) {
@@ -294,7 +294,7 @@ impl Executor {
         if tries_copies && may_be_copied && waiting.and_then(|w| w.last_of(&slots)).is_none() {
             return Ok(Verdict::TryCopies);
         }
-        let mut forwarding = match home {
+        let mut forwarding = match primary {
             Some(_) => {
                 let args = self.args_to_forward(command, request.args, session)?;
                 let wants_copies = may_be_copied && slots.len() == 1;
@@ -340,7 +340,7 @@ impl Executor {
         if spec.gate.contains(GateFlags::NOT_FORWARDED) {
             let name = self.registry().full_name(command.index).to_ascii_uppercase();
             return Err(Fail::new(format!(
-                "ERR {name} is not supported in a cluster at keys whose home is another node"
+                "ERR {name} is not supported in a cluster at keys whose primary is another node"
             )));
         }
         if spec.flags.contains(Flags::SCRIPT_RUNNER)
@@ -396,16 +396,16 @@ impl Executor {
         slots.extend(away.iter().flat_map(|away| &away.slots));
         for request in transaction.queued.requests(&args) {
             let Some(command) = request.command else { continue };
-            only_reads &= command.spec.place != Place::Home;
+            only_reads &= command.spec.place != Place::Primary;
             add_slots(command, request.args, cluster, &mut slots);
         }
         sort(&mut slots);
         let by_key = slots.len() > 1 && !cluster.holds_all();
-        let home = home_of(&slots, cluster).filter(|_| only_reads || !by_key);
-        let home = home.ok_or(Fail::CROSS_SLOT);
-        let is_watch_lost = match home {
-            Ok(Home::Here) => away.is_some(),
-            Ok(Home::At(_) | Home::Changing) => !transaction.watched.is_empty(),
+        let primary = primary_of(&slots, cluster).filter(|_| only_reads || !by_key);
+        let primary = primary.ok_or(Fail::CROSS_SLOT);
+        let is_watch_lost = match primary {
+            Ok(Primary::Here) => away.is_some(),
+            Ok(Primary::At(_) | Primary::Changing) => !transaction.watched.is_empty(),
             Err(_) => false,
         };
         if is_watch_lost {
@@ -416,9 +416,9 @@ impl Executor {
             self.note_shown(&slots, cluster);
             return Ok(Verdict::Run);
         }
-        let home = home?;
+        let primary = primary?;
         let rest = self.rest_of(&transaction.queued, session, cluster, host)?;
-        if home == Home::Here && !only_reads {
+        if primary == Primary::Here && !only_reads {
             self.admit_lease(cluster)?;
             self.note_shown(&slots, cluster);
             let Some(rest) = rest else { return Ok(Verdict::Run) };
@@ -461,7 +461,7 @@ impl Executor {
             if spec.place == Place::Here && !spec.gate.contains(GateFlags::RUNS_ANYWHERE) {
                 let name = self.registry().full_name(command.index).to_ascii_uppercase();
                 return Err(Fail::new(format!(
-                    "ERR {name} is not supported in a transaction whose home is another node"
+                    "ERR {name} is not supported in a transaction whose primary is another node"
                 )));
             }
             after.extend(forget(command, request.args, session, cluster)?);
@@ -488,11 +488,11 @@ impl Executor {
         }
         let holds_all = cluster.holds_all();
         let mut slots = Vec::new();
-        if command.spec.place == Place::Home || !holds_all || cluster.waits_for_owners() {
+        if command.spec.place == Place::Primary || !holds_all || cluster.waits_for_owners() {
             add_slots(command, request.args, cluster, &mut slots);
         }
-        if command.spec.place == Place::Home {
-            if slots.iter().any(|&slot| cluster.home_of(slot) != Home::Here) {
+        if command.spec.place == Place::Primary {
+            if slots.iter().any(|&slot| cluster.primary_of(slot) != Primary::Here) {
                 return Err(SCRIPT_AWAY);
             }
             let mut written = slots.iter().filter(|_| !holds_all);
@@ -522,7 +522,7 @@ impl Executor {
 /// Whether a command removes keys of all primaries.
 pub(super) fn is_flush(command: Command) -> bool {
     let spec = command.spec;
-    spec.gate.contains(GateFlags::AT_ALL_HOMES) && spec.flags.contains(Flags::WRITE)
+    spec.gate.contains(GateFlags::AT_ALL_PRIMARIES) && spec.flags.contains(Flags::WRITE)
 }
 
 /// Rejects commands that a cluster does not support: those marked so, and writes that name no key.
@@ -532,8 +532,8 @@ fn admit_in_cluster(command: Command) -> Result<(), Fail> {
     if spec.gate.contains(GateFlags::NOT_IN_CLUSTER) {
         return Err(Fail::new(format!("ERR {} is not supported in a cluster", name())));
     }
-    let is_whole = spec.place == Place::Home && spec.meta.keys.is_empty();
-    match is_whole && !spec.gate.intersects(bits!(GateFlags: AT_ALL_HOMES, AGREED)) {
+    let is_whole = spec.place == Place::Primary && spec.meta.keys.is_empty();
+    match is_whole && !spec.gate.intersects(bits!(GateFlags: AT_ALL_PRIMARIES, AGREED)) {
         true => Err(Fail::new(format!("ERR {} is not allowed in cluster mode", name()))),
         false => Ok(()),
     }
@@ -549,7 +549,7 @@ fn admit_log(command: Command, args: &[&[u8]], host: &dyn Host) -> Result<(), Fa
 }
 
 /// Forwards a command to all primaries, for their slots.
-fn at_all_homes(
+fn at_all_primaries(
     command: Command,
     args: &[&[u8]],
     session: &Session,
@@ -561,9 +561,9 @@ fn at_all_homes(
         Some(_) => Merge::Same,
         None => Merge::Joined,
     };
-    let homes = cluster.slots_of_homes().ok_or(Fail::HOME_CHANGING)?;
+    let primaries = cluster.slots_by_primary().ok_or(Fail::PRIMARY_CHANGING)?;
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
-    let calls = homes.into_iter().map(|mut slots| {
+    let calls = primaries.into_iter().map(|mut slots| {
         if merge == Merge::Min {
             // Without changes, any slot of a primary will do to address it.
             slots.truncate(1);
@@ -587,20 +587,22 @@ fn whole_database(
 ) -> Result<Verdict, Fail> {
     let meta = command.spec.meta;
     if meta.is_summed() {
-        return at_all_homes(command, args, session, cluster);
+        return at_all_primaries(command, args, session, cluster);
     }
-    let homes = cluster.homes().ok_or(Fail::HOME_CHANGING)?;
-    let homes = match meta.tip("request_policy") {
+    let primaries = cluster.primaries().ok_or(Fail::PRIMARY_CHANGING)?;
+    let primaries = match meta.tip("request_policy") {
         Some("special") => {
             // An invalid cursor is left to the handler, which returns the error.
-            let at = args.get(1).and_then(|arg| parse_cursor(arg)).map_or(0, HomeCursor::home);
-            vec![homes.get(at).or(homes.first()).copied().ok_or(Fail::HOME_CHANGING)?]
+            let at =
+                args.get(1).and_then(|arg| parse_cursor(arg)).map_or(0, ClusterCursor::primary);
+            vec![primaries.get(at).or(primaries.first()).copied().ok_or(Fail::PRIMARY_CHANGING)?]
         }
-        _ => homes,
+        _ => primaries,
     };
     // Any slot of a primary will do to address it.
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
-    let calls: Vec<_> = homes.iter().map(|&slot| call(session, vec![slot], args.clone())).collect();
+    let calls: Vec<_> =
+        primaries.iter().map(|&slot| call(session, vec![slot], args.clone())).collect();
     let merge = if calls.len() == 1 { Merge::Only } else { Merge::First };
     let places = calls.iter().map(|_| vec![random.next() as u32]).collect();
     let forwarding = Forwarding { may_wait: true, places, ..Forwarding::of(calls, merge) };
@@ -643,10 +645,10 @@ pub(super) fn sort(slots: &mut Vec<HashSlot>) {
 }
 
 /// The primary of all these slots; `None` if there are several.
-fn home_of(slots: &[HashSlot], cluster: &dyn Cluster) -> Option<Home> {
-    let mut homes = slots.iter().map(|&slot| cluster.home_of(slot));
-    let first = homes.next().unwrap_or(Home::Here);
-    homes.all(|home| home == first).then_some(first)
+fn primary_of(slots: &[HashSlot], cluster: &dyn Cluster) -> Option<Primary> {
+    let mut primaries = slots.iter().map(|&slot| cluster.primary_of(slot));
+    let first = primaries.next().unwrap_or(Primary::Here);
+    primaries.all(|primary| primary == first).then_some(first)
 }
 
 /// Whether all these slots may be read here.
@@ -724,12 +726,12 @@ fn split(
     cluster: &dyn Cluster,
 ) -> Option<Forwarding> {
     let Split { merge, step } = Split::of(command, args)?;
-    let mut parts: Vec<(Home, Call, Vec<u32>)> = Vec::new();
+    let mut parts: Vec<(Primary, Call, Vec<u32>)> = Vec::new();
     for (place, part) in (0..).zip(args[1..].chunks(step)) {
         let slot = cluster.slot_of(part[0]);
-        let home = cluster.home_of(slot);
-        let at = parts.iter().position(|(other, ..)| *other == home).unwrap_or_else(|| {
-            parts.push((home, call(session, Vec::new(), vec![args[0].to_vec()]), Vec::new()));
+        let primary = cluster.primary_of(slot);
+        let at = parts.iter().position(|(other, ..)| *other == primary).unwrap_or_else(|| {
+            parts.push((primary, call(session, Vec::new(), vec![args[0].to_vec()]), Vec::new()));
             parts.len() - 1
         });
         let (_, call, places) = &mut parts[at];

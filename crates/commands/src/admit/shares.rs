@@ -106,11 +106,11 @@ impl Executor {
         }
         let done = slots_of(queue, &args, cluster);
         let mut calls = Vec::new();
-        let homes = cluster.slots_of_homes().ok_or(Fail::HOME_CHANGING)?;
-        if homes.len() * flushes.len() > CALLS_MAX {
+        let primaries = cluster.slots_by_primary().ok_or(Fail::PRIMARY_CHANGING)?;
+        if primaries.len() * flushes.len() > CALLS_MAX {
             return Err(TOO_MANY);
         }
-        for slots in homes {
+        for slots in primaries {
             let is_left = |slot: &HashSlot| done.binary_search(slot).is_err();
             let slots: Vec<HashSlot> = slots.into_iter().filter(is_left).collect();
             if slots.is_empty() {
@@ -136,7 +136,7 @@ impl Executor {
         let cluster = self.shared.cluster.get().cloned();
         let (Some(cluster), Some(client)) = (cluster, invocation.host.ticket()) else {
             let Invocation { request, session, reply, .. } = invocation;
-            self.refuse_request(request.command, Fail::HOME_CHANGING, session, reply);
+            self.refuse_request(request.command, Fail::PRIMARY_CHANGING, session, reply);
             return Execution::Answered;
         };
         let (mut bytes, mut shared) = (Vec::new(), Vec::new());

@@ -58,7 +58,7 @@ impl Executor {
         let command = request.command;
         let cluster = self.shared.cluster.get().cloned();
         let (Some(cluster), Some(client)) = (cluster, host.ticket()) else {
-            self.refuse_request(command, Fail::HOME_CHANGING, session, reply);
+            self.refuse_request(command, Fail::PRIMARY_CHANGING, session, reply);
             return Execution::Answered;
         };
         let Forwarding { mut calls, mut rest, merge, may_wait, places, after } = forwarding;

@@ -2,11 +2,11 @@
 //! time and for a few keys, so that a scan of many keys delays no other command for long.
 
 use crate::arguments::scan::{self, Found, Options, Scanned};
-use crate::cluster::{Cluster, Home};
+use crate::cluster::{Cluster, Primary};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{Case, Pattern};
-use crate::keys::home_cursor::HomeCursor;
+use crate::keys::cluster_cursor::ClusterCursor;
 use crate::spec::{CommandSpec, Locks};
 use petrel_keyspace::{Cursor, View};
 use petrel_table::commands as meta;
@@ -53,17 +53,17 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
         return found.write_with_cursor(ctx, cursor.number());
     };
     let stripes = ctx.exec.ks.keyspace().stripes() as usize;
-    let Some(at) = HomeCursor::read(cursor.number(), stripes, &*cluster) else {
-        return Found::default().write_with_cursor(ctx, HomeCursor::anew(stripes, &*cluster));
+    let Some(at) = ClusterCursor::read(cursor.number(), stripes, &*cluster) else {
+        return Found::default().write_with_cursor(ctx, ClusterCursor::anew(stripes, &*cluster));
     };
     let named = |key: &[u8]| is_own(key, &*cluster) && named(key);
     let (next, found) = walk(ctx, at.local(), options.count, &named, &typed)?;
     found.write_with_cursor(ctx, at.go_on(next, stripes, &*cluster))
 }
 
-/// Whether this node is the home of a key.
+/// Whether this node is the primary of a key.
 fn is_own(key: &[u8], cluster: &dyn Cluster) -> bool {
-    cluster.home_of(cluster.slot_of(key)) == Home::Here
+    cluster.primary_of(cluster.slot_of(key)) == Primary::Here
 }
 
 /// Scans `count` keys or a few more, and keeps those with a matching name and type. Removes expired

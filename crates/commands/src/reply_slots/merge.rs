@@ -22,7 +22,8 @@ pub enum Merge {
     Transaction,
 }
 
-const MISFIT: &[u8] = b"-ERR The homes of the keys have answered in another form than expected\r\n";
+const MISFIT: &[u8] =
+    b"-ERR The primaries of the keys have answered in another form than expected\r\n";
 
 /// Reply that arrives in parts. An error of one part is the reply to the whole.
 #[derive(Debug)]

@@ -41,7 +41,7 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
             ctx.host.stream_offset()
         }
     };
-    // A member of a cluster gets here in transactions alone; otherwise each home waits.
+    // A member of a cluster gets here in transactions alone; otherwise each primary waits.
     let acknowledged = match ctx.exec.shared.cluster.get() {
         Some(cluster) => cluster.members_in_step(),
         None => ctx.host.replicas_at(offset).0,
@@ -97,7 +97,7 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     // A transaction does not wait: there, the writes committed before it count.
     let is_durable = durable.is_some_and(|durable| durable >= epoch)
         || ctx.session.in_exec && ctx.host.is_all_durable(epoch);
-    // A member of a cluster gets here in transactions alone; otherwise each home waits.
+    // A member of a cluster gets here in transactions alone; otherwise each primary waits.
     let synced = match ctx.exec.shared.cluster.get() {
         Some(cluster) => cluster.logs_in_step(),
         None => ctx.host.replicas_at(offset).1,

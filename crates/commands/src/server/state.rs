@@ -17,7 +17,7 @@ pub enum ServerState {
     /// The server is a replica without a link to its primary, and must not serve stale data
     /// (`replica-serve-stale-data no`).
     Stale = 32,
-    /// The server is a member of a cluster: commands are executed at the homes of their keys.
+    /// The server is a member of a cluster: commands are executed at the primaries of their keys.
     Clustered = 64,
     /// The server is configured as a cluster member, but has not joined or has not yet received the
     /// cluster's data: commands that need data are rejected.

@@ -231,16 +231,18 @@ impl Handle {
 
     /// Whether another node decides about the key's expiry.
     pub(crate) fn is_elsewhere(&self, key: &[u8]) -> bool {
-        self.ks.homes.get().is_some_and(|homes| !homes.is_home(key))
+        self.ks.ownership.get().is_some_and(|ownership| !ownership.is_primary(key))
     }
 
     /// Whether the key may be evicted at the moment: while copies are, no others.
     #[inline]
     pub(crate) fn is_evictable(&self, entry: Entry) -> bool {
-        match (self.upkeep.evictor.copies, self.ks.homes.get()) {
+        match (self.upkeep.evictor.copies, self.ks.ownership.get()) {
             (None, None) => true,
-            (None, Some(homes)) => homes.is_home(entry.key()),
-            (Some(_), homes) => homes.is_some_and(|homes| homes.is_copy(entry.key())),
+            (None, Some(ownership)) => ownership.is_primary(entry.key()),
+            (Some(_), ownership) => {
+                ownership.is_some_and(|ownership| ownership.is_copy(entry.key()))
+            }
         }
     }
 

@@ -3,10 +3,10 @@
 use crate::state::compaction::{Compaction, CompactionStats};
 use crate::state::counters::{Cell, Counters, DbStats, Stats};
 use crate::state::garbage::Garbage;
-use crate::state::homes::Homes;
 use crate::state::image::ImageCell;
 use crate::state::invalidation::Prefixes;
 use crate::state::order::{Epochs, Sinks};
+use crate::state::ownership::Ownership;
 use crate::state::policy::{Policy, PolicyCell};
 use crate::state::stripe::Stripe;
 use crate::state::tracking::{Reader, ReadersView, Tracking};
@@ -79,8 +79,8 @@ pub struct Keyspace {
     pub(crate) hold_until_ms: AtomicI64,
     /// [`Keyspace::keep_expired`].
     pub(crate) keeps_expired: AtomicBool,
-    /// [`Keyspace::set_homes`].
-    pub(crate) homes: OnceLock<Arc<dyn Homes>>,
+    /// [`Keyspace::set_ownership`].
+    pub(crate) ownership: OnceLock<Arc<dyn Ownership>>,
     /// [`Keyspace::stop_clock`].
     pub(crate) clock_stands_at: AtomicI64,
     pub(crate) tracking: Tracking,
@@ -140,7 +140,7 @@ impl Keyspace {
             garbage: Garbage::default(),
             hold_until_ms: AtomicI64::new(0),
             keeps_expired: AtomicBool::new(false),
-            homes: OnceLock::new(),
+            ownership: OnceLock::new(),
             clock_stands_at: AtomicI64::new(0),
             tracking: Tracking::default(),
             prefixes: Prefixes::default(),
@@ -243,10 +243,10 @@ impl Keyspace {
         self.keeps_expired.store(on, Relaxed);
     }
 
-    /// Limits expiry and eviction to keys with their home here; other keys are treated as by
+    /// Limits expiry and eviction to keys with their primary here; other keys are treated as by
     /// [`Keyspace::keep_expired`]. Cannot be replaced: false if already set.
-    pub fn set_homes(&self, homes: Arc<dyn Homes>) -> bool {
-        self.homes.set(homes).is_ok()
+    pub fn set_ownership(&self, ownership: Arc<dyn Ownership>) -> bool {
+        self.ownership.set(ownership).is_ok()
     }
 
     /// Stops the threads' clocks at this time, in Unix milliseconds, so that nothing further

@@ -241,7 +241,7 @@ impl Handle {
     /// Evicts copies until `excess` bytes are free or the time is up; `Nothing` if there are not
     /// enough, although some may have been evicted.
     fn evict_copies(&mut self, policy: Policy, excess: u64) -> Made {
-        let Some(origin) = self.ks.homes.get().and_then(|homes| homes.copies()) else {
+        let Some(origin) = self.ks.ownership.get().and_then(|ownership| ownership.copies()) else {
             return Made::Nothing;
         };
         let policy = match policy {
@@ -256,7 +256,7 @@ impl Handle {
             made = Made::Nothing;
         }
         if made == Made::Nothing {
-            self.ks.homes.get().into_iter().for_each(|homes| homes.note_no_copies());
+            self.ks.ownership.get().into_iter().for_each(|ownership| ownership.note_no_copies());
         }
         // What it has found is not to be evicted as something else.
         self.upkeep.evictor.begin(policy);
@@ -532,8 +532,8 @@ impl Handle {
             match handle.upkeep.evictor.copies {
                 None => remove(handle),
                 Some(origin) => {
-                    if let Some(homes) = handle.ks.homes.get() {
-                        homes.note_evicted(candidate.db, key.bytes);
+                    if let Some(ownership) = handle.ks.ownership.get() {
+                        ownership.note_evicted(candidate.db, key.bytes);
                     }
                     handle.on_behalf(origin, remove);
                 }

@@ -177,7 +177,7 @@ impl Agent {
         let tokens: Vec<u64> = self.waiting.keys().copied().collect();
         tokens.into_iter().for_each(|token| self.take_reply(token, Reply::Unknown));
         for forward in std::mem::take(&mut self.deferred).into_all() {
-            self.refuse(&forward.client, forward.seq, &Fail::HOME_CHANGING);
+            self.refuse(&forward.client, forward.seq, &Fail::PRIMARY_CHANGING);
         }
         self.deliver_replies();
         let Agent { machine, transport, tasks, poll, .. } = self;
@@ -281,8 +281,9 @@ impl Agent {
         self.machine.exec.begin();
         self.machine.exec.ks.lock_all();
         let dismissed = self.dismiss_waiters(|tag, waiter| {
-            let mut homes = waiter.slots.iter().map(|&slot| view.slots.primary(slot));
-            view.member(tag.origin.node) != Some(tag.origin) || homes.any(|home| home != Some(me))
+            let mut primaries = waiter.slots.iter().map(|&slot| view.slots.primary(slot));
+            view.member(tag.origin.node) != Some(tag.origin)
+                || primaries.any(|primary| primary != Some(me))
         });
         let readable = |&slot: &Slot| own.is_readable(slot);
         let read: Vec<Slot> = (0..SLOTS).filter(readable).collect();
@@ -295,8 +296,8 @@ impl Agent {
         self.machine.exec.end();
         self.send_back(dismissed);
         self.machine.drop_watches(|origin, slots| {
-            let mut homes = slots.iter().map(|&slot| view.slots.primary(slot));
-            view.member(origin.node) != Some(origin) || homes.any(|home| home != Some(me))
+            let mut primaries = slots.iter().map(|&slot| view.slots.primary(slot));
+            view.member(origin.node) != Some(origin) || primaries.any(|primary| primary != Some(me))
         });
         let jobs = &mut self.machine.jobs;
         jobs.retain(|job| view.member(job.tag.origin.node) == Some(job.tag.origin));
@@ -325,13 +326,13 @@ impl Agent {
         self.stand_in_view();
     }
 
-    /// Whether a command can be sent to the home of its slots, or executed if that is here.
+    /// Whether a command can be sent to the primary of its slots, or executed if that is here.
     fn routability(&self, call: &Call) -> Routability {
         match self.node.route_of(&call.slots, call.by_key) {
             Route::Here | Route::Apart => Routability::Open,
-            Route::At(home) if self.node.is_linked(home) => Routability::Open,
-            Route::At(_) => Routability::Closed(Fail::HOME_UNREACHABLE),
-            Route::Later => Routability::Closed(Fail::HOME_CHANGING),
+            Route::At(primary) if self.node.is_linked(primary) => Routability::Open,
+            Route::At(_) => Routability::Closed(Fail::PRIMARY_UNREACHABLE),
+            Route::Later => Routability::Closed(Fail::PRIMARY_CHANGING),
             Route::Nowhere => Routability::Closed(Fail::SLOT_UNSERVED),
         }
     }
@@ -377,7 +378,7 @@ impl Agent {
     fn forward(&mut self, Forward { client, seq, call, rest }: Forward) {
         self.last_token += 1;
         let token = self.last_token;
-        let home = self.node.route_of(&call.slots, call.by_key);
+        let primary = self.node.route_of(&call.slots, call.by_key);
         let is_share = call.slots.len() > 1 && !call.is_transaction && {
             let args = call.commands.first().map(Vec::as_slice).unwrap_or_default();
             self.machine.is_share(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
@@ -385,8 +386,8 @@ impl Agent {
         match self.node.forward(token, call, &mut self.machine) {
             Ok(_) => {
                 count(&self.membership.figures.forwarded, 1);
-                if let Route::At(home) = home {
-                    count(&self.membership.figures.peer(home.0).forwarded, 1);
+                if let Route::At(primary) = primary {
+                    count(&self.membership.figures.peer(primary.0).forwarded, 1);
                 }
                 let waiting = Waiting::new(client, seq, is_share);
                 self.waiting.insert(token, Waiting { rest, ..waiting });

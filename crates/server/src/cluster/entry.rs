@@ -20,7 +20,7 @@ impl Membership {
     pub(super) fn enter(self: &Arc<Self>, server: &Server) -> io::Result<()> {
         let is_first = server.cluster.set(self.clone()).is_ok()
             && server.commands.cluster.set(self.clone()).is_ok()
-            && server.keyspace.set_homes(self.clone());
+            && server.keyspace.set_ownership(self.clone());
         if !is_first {
             return Err(io::Error::other("the server is one of a cluster already"));
         }

@@ -188,7 +188,7 @@ impl Worker {
             if outcome != FunctionsOutcome::Open {
                 self.membership.apply_functions(&self.server, false);
                 if outcome == FunctionsOutcome::Made {
-                    // Its client may call them at once, wherever the home of its keys is.
+                    // Its client may call them at once, wherever the primary of its keys is.
                     fabric.await_functions(from + 1, OTHERS_PATIENCE);
                 }
                 return outcome;

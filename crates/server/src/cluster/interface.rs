@@ -10,7 +10,7 @@ use petrel_cluster::wire::WaitEnd;
 use petrel_cluster::{Identity, Lanes, Need, SLOTS, slot_of};
 use petrel_commands::clock::Tick;
 use petrel_commands::{
-    Call, Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, Outcome, PeerFigures, Rest,
+    Call, Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Outcome, PeerFigures, Primary, Rest,
     ShownSlots, Ticket, UnsafeChanges,
 };
 use petrel_fabric::Copies;
@@ -54,11 +54,11 @@ impl Cluster for Membership {
         slot_of(key)
     }
 
-    fn home_of(&self, slot: HashSlot) -> Home {
+    fn primary_of(&self, slot: HashSlot) -> Primary {
         match self.own.primary(slot) {
-            None => Home::Changing,
-            Some(home) if home == self.own.me() => Home::Here,
-            Some(home) => Home::At(home.0),
+            None => Primary::Changing,
+            Some(primary) if primary == self.own.me() => Primary::Here,
+            Some(primary) => Primary::At(primary.0),
         }
     }
 
@@ -201,7 +201,7 @@ impl Cluster for Membership {
         rest: Option<Box<Rest>>,
     ) -> Result<(), Fail> {
         let Ok(client) = client.clone().downcast::<Client>() else {
-            return Err(Fail::HOME_CHANGING);
+            return Err(Fail::PRIMARY_CHANGING);
         };
         if call.slots.is_empty() {
             let args = call.commands.into_iter().next().unwrap_or_default();
@@ -212,21 +212,21 @@ impl Cluster for Membership {
         taken.map_err(|_| Fail::TOO_MUCH_FORWARDED)
     }
 
-    fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>> {
-        let mut homes: BTreeMap<_, Vec<HashSlot>> = BTreeMap::new();
+    fn slots_by_primary(&self) -> Option<Vec<Vec<HashSlot>>> {
+        let mut primaries: BTreeMap<_, Vec<HashSlot>> = BTreeMap::new();
         for slot in 0..SLOTS {
-            homes.entry(self.own.primary(slot)?).or_default().push(slot);
+            primaries.entry(self.own.primary(slot)?).or_default().push(slot);
         }
-        Some(homes.into_values().collect())
+        Some(primaries.into_values().collect())
     }
 
-    fn homes(&self) -> Option<Vec<HashSlot>> {
-        let mut homes = [None; NODES_MAX];
+    fn primaries(&self) -> Option<Vec<HashSlot>> {
+        let mut primaries = [None; NODES_MAX];
         for slot in 0..SLOTS {
-            let home = usize::from(self.own.primary(slot)?.0);
-            homes.get_mut(home)?.get_or_insert(slot);
+            let primary = usize::from(self.own.primary(slot)?.0);
+            primaries.get_mut(primary)?.get_or_insert(slot);
         }
-        Some(homes.into_iter().flatten().collect())
+        Some(primaries.into_iter().flatten().collect())
     }
 
     fn members_in_step(&self) -> usize {
@@ -239,7 +239,7 @@ impl Cluster for Membership {
         self.known_logs.count(self.own.me(), &lanes, || self.waker.wake())
     }
 
-    fn mark_of_homes(&self) -> u64 {
+    fn mark_of_primaries(&self) -> u64 {
         let view = self.state.lock().view.clone();
         let mut marked = self.marked.lock();
         if marked.0 != view.epoch {

@@ -24,14 +24,14 @@ const KEYS_PER_LOCK: usize = 64;
 /// applied them.
 const BACKLOG_MAX: usize = 8 << 20;
 
-/// Bytes of keys that one home lists at most.
+/// Bytes of keys that one primary lists at most.
 const FOUND_BYTES_MAX: usize = 256 << 20;
 
 /// A command in execution.
 pub(super) struct Job {
     pub(super) tag: Tag,
     slots: Box<[Slot]>,
-    /// The view in which it began: the share of the home is another in the next.
+    /// The view in which it began: the share of the primary is another in the next.
     epoch: u64,
     pub(super) work: Work,
     /// The origin has requested its end.
@@ -157,7 +157,7 @@ impl Job {
 fn until(timeout: Option<&&[u8]>, call: &Call<&[u8]>) -> Result<Option<Instant>, Fail> {
     let timeout = timeout.and_then(|arg| parse_int(arg)).ok_or(NO_TIMEOUT)?;
     let timeout_ms = u64::try_from(timeout).map_err(|_| NEGATIVE_TIMEOUT)?;
-    // It may have waited at another home before.
+    // It may have waited at another primary before.
     let left_ms = call.wait_ms.unwrap_or(timeout_ms);
     let until = Instant::now().checked_add(Duration::from_millis(left_ms));
     Ok(until.filter(|_| timeout_ms > 0))
@@ -207,11 +207,11 @@ impl Agent {
                 let is_over = logs.is_enough(counted) || is_late || job.is_cancelled;
                 is_over.then(|| format!("*2\r\n:{}\r\n:{}\r\n", counted.0, counted.1).into_bytes())
             }
-            // Some of its keys may have another home now, which has done its share already.
+            // Some of its keys may have another primary now, which has done its share already.
             Work::Flush { .. } | Work::Keys { .. } if job.epoch != epoch => {
-                error(&Fail::HOME_CHANGING)
+                error(&Fail::PRIMARY_CHANGING)
             }
-            Work::Keys { .. } if job.is_cancelled => error(&Fail::HOME_CHANGING),
+            Work::Keys { .. } if job.is_cancelled => error(&Fail::PRIMARY_CHANGING),
             Work::Keys { db, cursor, slots, found } => {
                 *cursor = self.machine.look_for(*db, *cursor, slots, found);
                 if found.elements.len() > FOUND_BYTES_MAX {
@@ -279,7 +279,7 @@ impl Machine {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         let membership = self.membership.clone();
         let ks = &mut self.exec.ks;
-        let is_own = |key: &[u8]| petrel_keyspace::Homes::is_home(&*membership, key);
+        let is_own = |key: &[u8]| petrel_keyspace::Ownership::is_primary(&*membership, key);
         let each = |view: petrel_keyspace::View<'_>| {
             if slots.contains(slot_of(view.key())) && is_own(view.key()) {
                 keys.push(view.key().to_vec());

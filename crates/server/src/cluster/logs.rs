@@ -2,7 +2,7 @@
 //! after the changes (`petrel_cluster`, `node/durable.rs`); a member without a log never replies.
 //!
 //! The log that counts as the local one is that of the member which the client speaks to, where
-//! that holds the slot, else the home's: whatever is counted is another copy on another disk.
+//! that holds the slot, else the primary's: whatever is counted is another copy on another disk.
 
 use super::agent::Agent;
 use super::jobs::Work;

@@ -55,9 +55,9 @@ pub(super) struct Machine {
     pub incoming: Incoming,
 }
 
-/// Whether every home executes a command that was forwarded for its share, in steps.
-fn is_at_all_homes(command: Command) -> bool {
-    command.spec.gate.contains(GateFlags::AT_ALL_HOMES) || command.spec.meta.is_summed()
+/// Whether every primary executes a command that was forwarded for its share, in steps.
+fn is_at_all_primaries(command: Command) -> bool {
+    command.spec.gate.contains(GateFlags::AT_ALL_PRIMARIES) || command.spec.meta.is_summed()
 }
 
 /// Keys that a client of another member watches here.
@@ -196,9 +196,9 @@ impl Machine {
         (reply, texts)
     }
 
-    /// Whether every home executes a command for its share, in steps.
+    /// Whether every primary executes a command for its share, in steps.
     pub(super) fn is_share(&mut self, args: &[&[u8]]) -> bool {
-        self.exec.prepare(args, None).command.is_some_and(is_at_all_homes)
+        self.exec.prepare(args, None).command.is_some_and(is_at_all_primaries)
     }
 
     fn begin_job(
@@ -306,7 +306,7 @@ impl Host for Machine {
         for command in &call.commands {
             reply.clear();
             let request = self.exec.prepare(command, None);
-            if let Some(command) = request.command.filter(|&command| is_at_all_homes(command))
+            if let Some(command) = request.command.filter(|&command| is_at_all_primaries(command))
                 && !call.is_transaction
             {
                 self.host.caller = None;

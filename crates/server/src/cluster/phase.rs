@@ -79,8 +79,8 @@ impl Agent {
         }
     }
 
-    /// From one moment on every commit goes into the lanes, every command to its home, and clients
-    /// are served.
+    /// Begins to serve clients: every commit goes into the lanes from now on, and every command to
+    /// its primary.
     pub(super) fn serve(&mut self) {
         if let Err(error) = self.membership.note_data(true) {
             tracing::warn!("cluster: cannot record that the data are the cluster's: {error}");

@@ -40,7 +40,7 @@ fn await_admission(resources: &AgentResources, membership: &Membership) -> Optio
             }
         }
         while let Ok(Forward { client, seq, .. }) = resources.tasks.try_recv() {
-            let reply = Fail::HOME_CHANGING.to_reply();
+            let reply = Fail::PRIMARY_CHANGING.to_reply();
             let reply = RemoteReply { slot: client.slot, id: client.id, seq, reply };
             deliver(server, client.worker, reply);
         }

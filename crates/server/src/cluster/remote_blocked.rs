@@ -41,7 +41,7 @@ impl Agent {
         }
     }
 
-    /// Ends watches at their homes, behind the commands that have begun them.
+    /// Ends watches at their primaries, behind the commands that have begun them.
     pub(super) fn end_watches(&mut self, unwatched: Vec<(Slot, u64)>, has_taken_all: bool) {
         for (slot, client) in unwatched {
             if has_taken_all && !self.deferred.holds(&[slot]) {
@@ -65,7 +65,7 @@ impl Agent {
                     .take()
                     .filter(|rest| matches!(&reply, Reply::Bytes(bytes) if rest.is_due(bytes)));
                 if waiting.is_share && reply == Reply::Apart {
-                    return self.refuse(&waiting.client, waiting.seq, &Fail::HOME_CHANGING);
+                    return self.refuse(&waiting.client, waiting.seq, &Fail::PRIMARY_CHANGING);
                 }
                 let is_lost = waiting.is_parked
                     && waiting.end == Some(WaitEnd::Gone)
@@ -109,8 +109,8 @@ impl Agent {
         }
     }
 
-    /// The home of its keys is another one from now on, or the link to it was lost: it goes on with
-    /// the time that remains.
+    /// Forwards a blocked command again, with the time that remains: its keys have another primary,
+    /// or the link to the primary was lost.
     fn forward_again(&mut self, token: u64, mut call: Call) {
         let Some(waiting) = self.waiting.get(&token) else { return };
         if let Some(until) = waiting.until {

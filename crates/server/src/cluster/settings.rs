@@ -80,7 +80,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
         client_address: address(&host, port),
         role,
         zone: cluster.zone.lossy().into_owned(),
-        copies: cluster.copies.homes().map_or(Copies::All, Copies::Of),
+        copies: cluster.copies.owners().map_or(Copies::All, Copies::Of),
         node_timeout: Duration::from_millis(cluster.node_timeout.into()),
         directory: config.dir.join(DIRECTORY),
         waits_for_data: true,

@@ -2,7 +2,7 @@
 //! for it, loads slots that it becomes an owner of, and removes slots that it no longer owns.
 //!
 //! ```text
-//!  admitted   slots wait for it, their last home, and its data are the cluster's
+//!  admitted   slots wait for it, their last owner, and its data are the cluster's
 //!             -> asks for them, and waits until a view gives it them, or they wait no longer
 //!  then       serves, and removes the keys of all other slots; when that is done, takes its share
 //!  incoming   the primaries' data arrive one after another, and are loaded beside the present data
@@ -131,7 +131,7 @@ impl Agent {
         }
     }
 
-    /// Says which slots' data are here, so that a view names this member as their home.
+    /// Says which slots' data are here, so that a view names this member as an owner.
     fn report_arrivals(&mut self) {
         let now = (self.node.view().epoch, self.node.arrivals());
         if self.slots.reported == Some(now) {

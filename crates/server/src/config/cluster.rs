@@ -82,7 +82,7 @@ pub struct CopyCount(Option<u16>);
 
 impl CopyCount {
     /// The number; `None` for all members.
-    pub fn homes(self) -> Option<u16> {
+    pub fn owners(self) -> Option<u16> {
         self.0
     }
 }

@@ -154,7 +154,7 @@ impl<D: Driver> Worker<D> {
         conn.listed = true;
         let sent = match exec.shared.cluster.get() {
             Some(cluster) => cluster.forward(blocked.ticket(), seq, call, None),
-            None => Err(Fail::HOME_CHANGING),
+            None => Err(Fail::PRIMARY_CHANGING),
         };
         let (worker, slot, id) = (host.worker(), conn.slot, conn.client.id);
         if let Err(fail) = sent {

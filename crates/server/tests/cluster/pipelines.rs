@@ -265,7 +265,7 @@ fn what_is_not_there_says_so() {
         let name = command.split(' ').next().unwrap();
         assert_eq!(error(&client.call(command)), format!("ERR {name} is not {why}"));
     }
-    let elsewhere = "is not supported in a cluster at keys whose home is another node";
+    let elsewhere = "is not supported in a cluster at keys whose primary is another node";
     let migrate = error(&client.call(&format!("MIGRATE 127.0.0.1 1 {away} 0 100")));
     assert_eq!(migrate, format!("ERR MIGRATE {elsewhere}"));
     let crossing = format!("RENAME {here} {away}");

@@ -49,9 +49,9 @@ fn scripts_write_at_home_only() {
     let mut client = members.client(0);
     let script = format!("return redis.call('SET', '{away}', '1')");
     let failed = error(&call(&mut client, &["EVAL", &script, "0"]));
-    assert!(failed.contains("whose home is another node"), "{failed}");
+    assert!(failed.contains("whose primary is another node"), "{failed}");
     let failed = error(&call(&mut client, &["EVAL", &script, "1", &here]));
-    assert!(failed.contains("whose home is another node"), "{failed}");
+    assert!(failed.contains("whose primary is another node"), "{failed}");
     let failed = error(&call(&mut client, &["EVAL", "return redis.call('FLUSHALL')", "0"]));
     assert!(failed.contains("FLUSHALL is not supported in a script"), "{failed}");
     // Both of them read.

@@ -45,7 +45,7 @@ pub(in crate::cluster) struct Waiting {
     pub is_share: bool,
     /// Calls to forward after it.
     pub rest: Option<Box<Rest>>,
-    /// The command waits for its keys at their home, or has.
+    /// The command waits for its keys at their primary, or has.
     pub is_parked: bool,
     /// Until when, if not for ever.
     pub until: Option<Instant>,
@@ -104,7 +104,7 @@ impl Deferred {
             let is_behind = slots.iter().any(|slot| held.contains(slot));
             let fail = match routability(&forward.call) {
                 Routability::Open if !is_behind => None,
-                Routability::Open => Some(Fail::HOME_CHANGING),
+                Routability::Open => Some(Fail::PRIMARY_CHANGING),
                 Routability::Closed(fail) => Some(fail),
             };
             if fail.is_some() && now.duration_since(since) < PATIENCE {

@@ -5,18 +5,19 @@ use petrel_cluster::wire::LANES;
 use petrel_cluster::{Lanes, Node, NodeSet, SlotOwners};
 
 /// Whether the local log has it, and how many others do: the least over the slots that `me` orders,
-/// if they have homes of their own.
+/// if they have owners of their own.
 pub(in crate::cluster) fn count(
     own: &SlotOwners,
     me: Node,
     asked: Node,
     durable: NodeSet,
 ) -> (i64, i64) {
-    let of = |homes: NodeSet, local: Node| {
-        let others = NodeSet(homes.0 & durable.0).without(local);
+    let of = |owners: NodeSet, local: Node| {
+        let others = NodeSet(owners.0 & durable.0).without(local);
         (i64::from(durable.contains(local)), i64::from(others.0.count_ones()))
     };
-    let counts = own.sets().map(|homes| of(homes, if homes.contains(asked) { asked } else { me }));
+    let counts =
+        own.sets().map(|owners| of(owners, if owners.contains(asked) { asked } else { me }));
     let least =
         |(local, others): (i64, i64), more: (i64, i64)| (local.min(more.0), others.min(more.1));
     counts.reduce(least).unwrap_or_else(|| of(NodeSet(u64::MAX), asked))
@@ -83,19 +84,19 @@ mod tests {
         let few = View { epoch: 1, members, slots, incoming: Some(SlotMap::collect(|_| &[])) };
         let few = SlotOwners::of(Node(0), &few);
         let all = SlotOwners::default();
-        let (home, other, none) = (Node(0), Node(1), Node(3));
+        let (owner, other, none) = (Node(0), Node(1), Node(3));
         for (durable, asked, of_few, of_all) in [
-            (&[0, 1, 2, 3][..], home, (1, 1), (1, 3)),
+            (&[0, 1, 2, 3][..], owner, (1, 1), (1, 3)),
             (&[0, 1, 2, 3], other, (1, 1), (1, 3)),
             (&[0, 1, 2, 3], none, (1, 1), (1, 3)),
-            (&[0, 1], home, (1, 0), (1, 1)),
-            (&[1, 2], home, (0, 1), (0, 2)),
+            (&[0, 1], owner, (1, 0), (1, 1)),
+            (&[1, 2], owner, (0, 1), (0, 2)),
             (&[1, 2], other, (0, 0), (1, 1)),
             (&[3], none, (0, 0), (1, 0)),
             (&[], none, (0, 0), (0, 0)),
         ] {
-            assert_eq!(count(&few, home, asked, set(durable)), of_few, "{durable:?} {asked:?}");
-            assert_eq!(count(&all, home, asked, set(durable)), of_all, "{durable:?} {asked:?}");
+            assert_eq!(count(&few, owner, asked, set(durable)), of_few, "{durable:?} {asked:?}");
+            assert_eq!(count(&all, owner, asked, set(durable)), of_all, "{durable:?} {asked:?}");
         }
     }
 }

@@ -12,7 +12,7 @@ use petrel_cluster::{Identity, Lanes, LocalSlots, SlotMap, View};
 use petrel_commands::HashSlot;
 use petrel_commands::clock::{Clock, Tick};
 use petrel_fabric::Fabric;
-use petrel_keyspace::{Homes, Origin};
+use petrel_keyspace::{Origin, Ownership};
 use petrel_net::{Poll, Waker};
 use std::collections::HashMap;
 use std::io;
@@ -65,7 +65,7 @@ pub struct Membership {
     /// The number of the [`Tick`] until which this member may number changes.
     pub(in crate::cluster) lease_until: AtomicU64,
     pub(in crate::cluster) state: Mutex<State>,
-    /// The epoch of a view, and the mark of its homes.
+    /// The epoch of a view, and the mark of its primaries.
     pub(in crate::cluster) marked: Mutex<(u64, u64)>,
     pub(in crate::cluster) figures: Figures,
     /// Commands of other members' clients that wait here.
@@ -238,9 +238,9 @@ impl Membership {
     }
 }
 
-impl Homes for Membership {
-    fn is_home(&self, key: &[u8]) -> bool {
-        self.own.is_home(key) && self.has_lease()
+impl Ownership for Membership {
+    fn is_primary(&self, key: &[u8]) -> bool {
+        self.own.is_primary(key) && self.has_lease()
     }
 
     fn copies(&self) -> Option<Origin> {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(in crate::cluster) struct RemoteClient {
     pub tag: Tag,
     pub slots: Box<[Slot]>,
-    /// Milliseconds that the command may still wait, if it has waited at another home.
+    /// Milliseconds that the command may still wait, if it has waited at another primary.
     pub wait_ms: Option<u64>,
     /// Client shown in its place.
     pub shown_client: Arc<Client>,
@@ -45,7 +45,7 @@ impl RemoteCaller for RemoteClient {
             record_served(Served { tag: *tag, slots: slots.clone(), reply: bytes });
             return true;
         }
-        // It was forwarded when its home was another member, and is here now.
+        // It was forwarded when its primary was another member, and is here now.
         self.membership.ended.lock().push((*tag, bytes));
         self.membership.waker.wake();
         false

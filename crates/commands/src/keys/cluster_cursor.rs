@@ -1,81 +1,82 @@
-//! The cursor of `SCAN` in a cluster: iterates over the homes (the primaries of hash slots) in
-//! order, each with the keys of its own slots.
+//! The cursor of `SCAN` in a cluster: iterates over all primaries of hash slots in order, each with
+//! the keys of its own slots.
 //!
 //! ```text
-//!  home: 6 bits, its number | mark: hash of the homes | stripe | position: 32 bits
+//!  primary: 6 bits, its number | mark: hash of the primaries | stripe | position: 32 bits
 //! ```
 //!
-//! An iteration restarts if the homes change, so that it misses no key that exists throughout. The
-//! mark has the bits that the home's stripes leave.
+//! An iteration restarts if the primaries change, so that it misses no key that exists throughout.
+//! The mark has the bits that the primary's stripes leave.
 
-use crate::cluster::{Cluster, Home};
+use crate::cluster::{Cluster, Primary};
 use petrel_keyspace::Cursor;
 
-const HOME_BITS: u32 = 6;
+const PRIMARY_BITS: u32 = 6;
 const POSITION_BITS: u32 = 32;
 
-/// Position of an iteration over all homes.
+/// Position of an iteration over all primaries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct HomeCursor {
-    /// Number of the home, in their order.
+pub(crate) struct ClusterCursor {
+    /// Number of the primary, in their order.
     at: usize,
-    /// Position in the home's keyspace.
+    /// Position in the primary's keyspace.
     local: u64,
 }
 
-impl HomeCursor {
-    /// Number of the home in a client's cursor.
-    pub fn home(number: u64) -> usize {
-        (number >> (u64::BITS - HOME_BITS)) as usize
+impl ClusterCursor {
+    /// Number of the primary in a client's cursor.
+    pub fn primary(number: u64) -> usize {
+        (number >> (u64::BITS - PRIMARY_BITS)) as usize
     }
 
-    /// Parses a client's cursor. `None` if the iteration has to restart, because the homes have
+    /// Parses a client's cursor. `None` if the iteration has to restart, because the primaries have
     /// changed or the cursor is of another node.
     pub fn read(number: u64, stripes: usize, cluster: &dyn Cluster) -> Option<Self> {
         let cursor = match number {
-            0 => HomeCursor { at: 0, local: 0 },
+            0 => ClusterCursor { at: 0, local: 0 },
             _ => {
                 let local_bits = local_bits(stripes);
                 let local = number & ((1 << local_bits) - 1);
-                let cursor = HomeCursor { at: Self::home(number), local };
+                let cursor = ClusterCursor { at: Self::primary(number), local };
                 if cursor.number(stripes, cluster) != number {
                     return None;
                 }
                 cursor
             }
         };
-        let homes = cluster.homes()?;
-        let is_here = homes.get(cursor.at).map(|&slot| cluster.home_of(slot)) == Some(Home::Here);
+        let primaries = cluster.primaries()?;
+        let is_here =
+            primaries.get(cursor.at).map(|&slot| cluster.primary_of(slot)) == Some(Primary::Here);
         is_here.then_some(cursor)
     }
 
-    /// Position in the keyspace of this home.
+    /// Position in the keyspace of this primary.
     pub fn local(self) -> Cursor {
         Cursor::from_number(self.local)
     }
 
-    /// Cursor for the client after this home was scanned up to `next`; 0 at the end of the last
-    /// home.
+    /// Cursor for the client after this primary was scanned up to `next`; 0 at the end of the last
+    /// primary.
     pub fn go_on(self, next: Cursor, stripes: usize, cluster: &dyn Cluster) -> u64 {
         let next = match next.number() {
-            0 => HomeCursor { at: self.at + 1, local: 0 },
-            local => HomeCursor { at: self.at, local },
+            0 => ClusterCursor { at: self.at + 1, local: 0 },
+            local => ClusterCursor { at: self.at, local },
         };
-        let homes = cluster.homes().map_or(0, |homes| homes.len());
-        if next.at < homes { next.number(stripes, cluster) } else { 0 }
+        let primaries = cluster.primaries().map_or(0, |primaries| primaries.len());
+        if next.at < primaries { next.number(stripes, cluster) } else { 0 }
     }
 
     /// Cursor of an iteration that restarts.
     pub fn anew(stripes: usize, cluster: &dyn Cluster) -> u64 {
-        HomeCursor { at: 0, local: 0 }.number(stripes, cluster)
+        ClusterCursor { at: 0, local: 0 }.number(stripes, cluster)
     }
 
     fn number(self, stripes: usize, cluster: &dyn Cluster) -> u64 {
         let local_bits = local_bits(stripes);
-        let mark_bits = u64::BITS - HOME_BITS - local_bits;
+        let mark_bits = u64::BITS - PRIMARY_BITS - local_bits;
         // Never 0, which is the end.
-        let mark = cluster.mark_of_homes() >> (u64::BITS - mark_bits) | 1;
-        (self.at as u64) << (u64::BITS - HOME_BITS) | mark << local_bits | self.local
+        let mark = cluster.mark_of_primaries() >> (u64::BITS - mark_bits) | 1;
+        (self.at as u64) << (u64::BITS - PRIMARY_BITS) | mark << local_bits | self.local
     }
 }
 
@@ -91,7 +92,7 @@ mod tests {
     use crate::cluster::{Call, ClusterLink, HashSlot, HeldFigures, PeerFigures, Rest};
     use crate::fail::{Fail, Outcome};
 
-    /// A cluster of three homes as one of them knows it: home n orders slot n.
+    /// A cluster of three primaries as one of them knows it: primary n orders slot n.
     struct Three {
         me: u16,
         mark: u64,
@@ -102,8 +103,8 @@ mod tests {
             0
         }
 
-        fn home_of(&self, slot: HashSlot) -> Home {
-            if slot == self.me { Home::Here } else { Home::At(slot) }
+        fn primary_of(&self, slot: HashSlot) -> Primary {
+            if slot == self.me { Primary::Here } else { Primary::At(slot) }
         }
 
         fn holds_all(&self) -> bool {
@@ -159,14 +160,14 @@ mod tests {
         }
 
         fn forward(&self, _: &Ticket, _: u64, _: Call, _: Option<Box<Rest>>) -> Result<(), Fail> {
-            Err(Fail::HOME_CHANGING)
+            Err(Fail::PRIMARY_CHANGING)
         }
 
-        fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>> {
+        fn slots_by_primary(&self) -> Option<Vec<Vec<HashSlot>>> {
             None
         }
 
-        fn homes(&self) -> Option<Vec<HashSlot>> {
+        fn primaries(&self) -> Option<Vec<HashSlot>> {
             Some(vec![0, 1, 2])
         }
 
@@ -177,7 +178,7 @@ mod tests {
             0
         }
 
-        fn mark_of_homes(&self) -> u64 {
+        fn mark_of_primaries(&self) -> u64 {
             self.mark
         }
 
@@ -189,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_visits_each_home_once() {
+    fn a_walk_visits_each_primary_once() {
         for (stripes, mark) in [(1, 0), (1024, u64::MAX), (1 << 16, 1 << 63)] {
             let last = Cursor::from_number((stripes as u64 - 1) << 32 | 0xffff_fff0);
             let (mut number, mut visited) = (0, Vec::new());
             for _ in 0..6 {
-                let me = HomeCursor::home(number) as u16;
+                let me = ClusterCursor::primary(number) as u16;
                 let cluster = Three { me, mark };
-                let cursor = HomeCursor::read(number, stripes, &cluster).unwrap();
+                let cursor = ClusterCursor::read(number, stripes, &cluster).unwrap();
                 visited.push((me, cursor.local().number()));
                 let next = if cursor.local() == last { Cursor::default() } else { last };
                 number = cursor.go_on(next, stripes, &cluster);
@@ -208,17 +209,17 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_anew_with_other_homes() {
+    fn it_begins_anew_with_other_primaries() {
         let (first, second) = (Three { me: 0, mark: 1 << 60 }, Three { me: 1, mark: 1 << 60 });
-        let begin = HomeCursor::read(0, 64, &first).unwrap();
+        let begin = ClusterCursor::read(0, 64, &first).unwrap();
         let number = begin.go_on(Cursor::from_number(7), 64, &first);
-        assert!(HomeCursor::read(number, 64, &first).is_some());
-        assert_eq!(HomeCursor::read(number, 64, &second), None);
-        assert_eq!(HomeCursor::read(number, 64, &Three { me: 0, mark: 1 << 61 }), None);
-        assert_eq!(HomeCursor::read(0, 64, &second), None);
-        let anew = HomeCursor::anew(64, &second);
-        assert!(anew != 0 && HomeCursor::home(anew) == 0);
-        assert_eq!(HomeCursor::read(anew, 64, &first), Some(begin));
-        assert_eq!(HomeCursor::read(u64::MAX, 64, &first), None);
+        assert!(ClusterCursor::read(number, 64, &first).is_some());
+        assert_eq!(ClusterCursor::read(number, 64, &second), None);
+        assert_eq!(ClusterCursor::read(number, 64, &Three { me: 0, mark: 1 << 61 }), None);
+        assert_eq!(ClusterCursor::read(0, 64, &second), None);
+        let anew = ClusterCursor::anew(64, &second);
+        assert!(anew != 0 && ClusterCursor::primary(anew) == 0);
+        assert_eq!(ClusterCursor::read(anew, 64, &first), Some(begin));
+        assert_eq!(ClusterCursor::read(u64::MAX, 64, &first), None);
     }
 }

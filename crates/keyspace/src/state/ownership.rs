@@ -5,13 +5,13 @@ use crate::state::order::Origin;
 /// Decides which keys expire and are evicted here. In a cluster the primary of a key's hash slot
 /// removes it on all nodes; a node that did so by itself would diverge. Expired keys are hidden on
 /// the other nodes too, but stored until their removal arrives.
-pub trait Homes: Send + Sync {
-    /// Whether this process decides about the key's expiry and eviction. Called under the key's
-    /// stripe lock, only for keys about to be removed.
-    fn is_home(&self, key: &[u8]) -> bool;
+pub trait Ownership: Send + Sync {
+    /// Whether this process is the key's primary, which decides about expiry and eviction. Called
+    /// under the key's stripe lock, only for keys about to be removed.
+    fn is_primary(&self, key: &[u8]) -> bool;
 
     /// The origin with which copies are evicted here, before all other keys, if there are any.
-    /// Copies have their home elsewhere and can be fetched again.
+    /// Other processes are the primaries of copies, which can be fetched again.
     fn copies(&self) -> Option<Origin> {
         None
     }
