@@ -301,11 +301,6 @@ impl Node {
         self.local_slots.clone()
     }
 
-    /// Bytes of forwarded commands that await their answers.
-    pub fn forwarded_bytes(&self) -> usize {
-        self.origin.bytes()
-    }
-
     /// Whether everything that former primaries ordered, whether demoted or dead, was applied.
     pub fn is_reconciled(&self) -> bool {
         self.former.is_empty() && self.dead.iter().all(|dead| dead.stage == Stage::Reconciled)

@@ -440,8 +440,6 @@ impl<'k> Text<'k> {
         match item {
             Item::Text(text) => Text::Lies(text),
             Item::Int(n) => Self::of_int(n),
-            // Elements are never scores.
-            Item::Double(_) => Text::Lies(&[]),
         }
     }
 

@@ -41,7 +41,6 @@ impl<'a> Member<'a> {
         match item {
             Item::Int(n) => Member::Int(n),
             Item::Text(text) => Member::Text(text),
-            Item::Double(_) => Member::Text(&[]),
         }
     }
 }

@@ -8,7 +8,6 @@
 //! | `1110llll` | 1 byte of length, the bytes | string of up to 4,095 bytes, high bits first |
 //! | `11110000` | 4 bytes of length, the bytes | string |
 //! | `11110001` .. `11110100` | 2, 3, 4, 8 bytes | integer |
-//! | `11110101` | 8 bytes | double |
 //!
 //! Numbers of several bytes are little-endian. A string that is the canonical text of an integer is
 //! always stored as one, so equal strings have equal bytes. There is no length after an item: items
@@ -23,7 +22,6 @@ const INT_16: u8 = 0b1111_0001;
 const INT_24: u8 = 0b1111_0010;
 const INT_32: u8 = 0b1111_0011;
 const INT_64: u8 = 0b1111_0100;
-const DOUBLE: u8 = 0b1111_0101;
 const INT_6: u8 = 0b1000_0000;
 const INT_13: u8 = 0b1100_0000;
 
@@ -38,14 +36,12 @@ const LINES_THERE: usize = 2 * LINE;
 const LINES_MAX: usize = 12 * LINE;
 
 /// An item of a small collection.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Item<'a> {
     /// A string that is not the canonical text of an integer.
     Text(&'a [u8]),
     /// A string that is the canonical text of an integer.
     Int(i64),
-    /// A score.
-    Double(f64),
 }
 
 impl<'a> Item<'a> {
@@ -58,37 +54,12 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The item for a score; whole numbers become integers.
-    #[inline]
-    pub fn from_score(score: f64) -> Self {
-        let whole = score as i64;
-        // -0 must keep its sign, and integers beyond 2^53 are not distinguishable from their
-        // neighbours.
-        if whole as f64 == score && whole.unsigned_abs() <= 1 << 53 && score.to_bits() != 1 << 63 {
-            Item::Int(whole)
-        } else {
-            Item::Double(score)
-        }
-    }
-
-    /// The score of an item; none for a string.
-    #[inline]
-    pub fn score(&self) -> Option<f64> {
-        match *self {
-            Item::Int(n) => Some(n as f64),
-            Item::Double(score) => Some(score),
-            Item::Text(_) => None,
-        }
-    }
-
-    /// The string; an integer is printed into `scratch`. A score has no text here, and yields an
-    /// empty one.
+    /// The string; an integer is printed into `scratch`.
     #[inline]
     pub fn bytes<'s>(&'s self, scratch: &'s mut itoa::Buffer) -> &'s [u8] {
         match self {
             Item::Text(text) => text,
             Item::Int(n) => scratch.format(*n).as_bytes(),
-            Item::Double(_) => &[],
         }
     }
 
@@ -97,7 +68,6 @@ impl<'a> Item<'a> {
         match self {
             Item::Text(text) => text.len(),
             Item::Int(n) => itoa::Buffer::new().format(*n).len(),
-            Item::Double(_) => 0,
         }
     }
 
@@ -117,7 +87,6 @@ impl<'a> Item<'a> {
                 -0x8000_0000..0x8000_0000 => 5,
                 _ => 9,
             },
-            Item::Double(_) => 9,
         }
     }
 
@@ -141,7 +110,6 @@ impl<'a> Item<'a> {
                     _ => Parts::new(INT_64, &bytes, &[]),
                 }
             }
-            Item::Double(score) => Parts::new(DOUBLE, &score.to_le_bytes(), &[]),
         }
     }
 
@@ -165,7 +133,7 @@ impl<'a> Item<'a> {
     }
 
     /// The first byte of the narrowest form of this integer with at least two bytes; none for a
-    /// string or a score.
+    /// string.
     pub fn wide_int(&self) -> Option<u8> {
         match *self {
             Item::Int(n) => Some(match n {
@@ -254,8 +222,7 @@ pub fn unpack_behind(first: u8, bytes: &[u8]) -> (Item<'_>, &[u8]) {
         INT_16 => int(bytes, 2),
         INT_24 => int(bytes, 3),
         INT_32 => int(bytes, 4),
-        INT_64 => int(bytes, 8),
-        _ => (Item::Double(f64::from_bits(word(&bytes[..8]))), &bytes[8..]),
+        _ => int(bytes, 8),
     }
 }
 
@@ -544,17 +511,6 @@ mod tests {
             let text = vec![b'x'; len];
             assert_eq!(unpack(&pack(Item::Text(&text))), (Item::Text(&text), &[][..]));
         }
-    }
-
-    #[test]
-    fn scores_keep_every_bit() {
-        for score in [0.0, -0.0, 1.0, -7.0, 0.5, f64::INFINITY, -f64::INFINITY, 1e300, 9.1e15, 2e18]
-        {
-            let packed = pack(Item::from_score(score));
-            let read = unpack(&packed).0.score().map(f64::to_bits);
-            assert_eq!(read, Some(score.to_bits()), "{score}");
-        }
-        assert_eq!(Item::from_score(3.0), Item::Int(3));
     }
 
     proptest! {

@@ -153,7 +153,5 @@ pub(super) fn item(item: packed::Item<'_>) -> Item<'_> {
     match item {
         packed::Item::Text(text) => Item::Text(text),
         packed::Item::Int(n) => Item::Int(n),
-        // Only scores are doubles.
-        packed::Item::Double(_) => Item::Int(0),
     }
 }

@@ -160,7 +160,7 @@ fn item_len(item: &Item<'_>) -> usize {
         Item::Int(-0x8000..0x8000) => 4,
         Item::Int(-0x80_0000..0x80_0000) => 5,
         Item::Int(-0x8000_0000..0x8000_0000) => 6,
-        Item::Int(_) | Item::Double(_) => 10,
+        Item::Int(_) => 10,
         Item::Text(text) => string_len(text.len()),
     }
 }
