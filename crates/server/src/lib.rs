@@ -12,7 +12,7 @@
 //! state    state/: the parts of the server's state. The cluster's own state (cluster/state/) is
 //!          above, behind the trait state/member.rs
 //! base     config/, client.rs, tls/settings.rs, observation/traffic.rs, lifecycle/listening.rs,
-//!          unix_time.rs
+//!          unix_time.rs, relative_time.rs
 //! ```
 
 #[macro_use]
@@ -33,6 +33,7 @@ pub mod migrate;
 pub mod observation;
 pub mod pause;
 mod random_id;
+mod relative_time;
 pub mod replication;
 pub mod server;
 pub mod state;

@@ -9,9 +9,9 @@ use crate::config::Config;
 use crate::durability::snapshot::mending;
 use crate::host::ServerHost;
 use crate::observation::pluralized::Pluralized;
+use crate::relative_time::is_relative;
 use crate::server::Server;
 use petrel_commands::acl::Users;
-use petrel_commands::spec::Flags;
 use petrel_commands::{Command, Execution, Executor, Host, Modes, Outcome, Session};
 use petrel_keyspace::{Cleared, Handle};
 use petrel_net::{Endpoint, Slot};
@@ -349,24 +349,6 @@ impl Loader {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether a command says a time that counts from when it is executed. Servers write the times of
-/// clocks into their files; such commands are written by hand.
-fn is_relative(command: Command, args: &[&[u8]]) -> bool {
-    let says = |words: &[&str]| {
-        let is_one =
-            |arg: &&[u8]| words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
-        args.iter().skip(2).any(is_one)
-    };
-    match command.spec.meta.name {
-        "expire" | "pexpire" | "setex" | "psetex" | "hexpire" | "hpexpire" => true,
-        "set" => args.len() > 3 && says(&["EX", "PX"]),
-        "getex" | "hsetex" | "hgetex" | "increx" => says(&["EX", "PX"]),
-        "restore" => !says(&["ABSTTL"]),
-        "xadd" => says(&["*"]),
-        _ => command.spec.flags.contains(Flags::SCRIPT_RUNNER),
     }
 }
 

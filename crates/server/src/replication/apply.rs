@@ -11,6 +11,7 @@ use super::frames::{Aside, Failures};
 use super::lanes::{ApplyThreads, Place};
 use crate::client::Client;
 use crate::host::ServerHost;
+use crate::relative_time::is_relative;
 use crate::server::Server;
 use crate::state::outgoing::Relayed;
 use petrel_commands::acl::Users;
@@ -433,21 +434,7 @@ fn is_question(args: &[&[u8]]) -> bool {
 /// Whether a command says a time that counts from when it is executed, or notes when it was. A
 /// primary sends most with the times of its clock.
 fn goes_by_clock(command: Command, args: &[&[u8]]) -> bool {
-    let says = |words: &[&str]| {
-        let is_one =
-            |arg: &&[u8]| words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
-        args.iter().skip(2).any(is_one)
-    };
-    match command.spec.meta.name {
-        "expire" | "pexpire" | "setex" | "psetex" | "hexpire" | "hpexpire" => true,
-        "set" => args.len() > 3 && says(&["EX", "PX"]),
-        "getex" | "hsetex" | "hgetex" | "increx" => says(&["EX", "PX"]),
-        "restore" => !says(&["ABSTTL"]),
-        _ => {
-            command.spec.flags.contains(Flags::SCRIPT_RUNNER)
-                || command.spec.meta.group == Group::Stream
-        }
-    }
+    is_relative(command, args) || command.spec.meta.group == Group::Stream
 }
 
 /// The host of the primary's commands, which are no connection's of a worker.
