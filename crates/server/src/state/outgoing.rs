@@ -63,7 +63,11 @@ impl Outgoing {
     pub fn lines(&self) -> Vec<ReplicaLine> {
         let now = unix_ms();
         let replicas = self.replicas.lock();
-        replicas.iter().filter(|replica| !replica.takes_copy_only).map(|r| r.line(now)).collect()
+        replicas
+            .iter()
+            .filter(|replica| !replica.options.takes_copy_only)
+            .map(|r| r.line(now))
+            .collect()
     }
 
     /// Whether replicas are being sent a copy.
@@ -83,7 +87,7 @@ impl Outgoing {
         let replicas = self.replicas.lock();
         let has_copy = |r: &Replica| matches!(r.stage(), Stage::Loads | Stage::Online);
         let is_good =
-            |r: &&Arc<Replica>| has_copy(r) && !r.takes_copy_only && r.lag(now) <= lag_max;
+            |r: &&Arc<Replica>| has_copy(r) && !r.options.takes_copy_only && r.lag(now) <= lag_max;
         replicas.iter().filter(is_good).count()
     }
 
@@ -134,7 +138,7 @@ impl Outgoing {
         self.last_seen.store(unix_ms(), Relaxed);
         self.version.fetch_add(1, SeqCst);
         match replica.stage() {
-            Stage::Loads if !replica.takes_copy_only => tracing::warn!(
+            Stage::Loads if !replica.options.takes_copy_only => tracing::warn!(
                 "replica {} disconnected before it had loaded its copy; if its log reports an unknown version or type, see rdb-version and dump-dialect",
                 replica.name()
             ),

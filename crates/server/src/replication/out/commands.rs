@@ -3,7 +3,7 @@
 use crate::client::Flag;
 use crate::host::ServerHost;
 use crate::server::unix_ms;
-use crate::state::outgoing::replica::{Replica, Stage, Traits};
+use crate::state::outgoing::replica::{Replica, Stage};
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_persistence::rdb::Dialect;
@@ -60,21 +60,12 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
         return Err(Fail::fixed("NOMASTERLINK Can't SYNC while failing over"));
     }
     let outgoing = &server.outgoing;
-    let said = outgoing.handshakes.lock().get(&client.id).cloned().unwrap_or_default();
-    let knows_ids = said.knows_ids;
-    let traits = Traits {
-        port: said.port,
-        address: said.address,
-        knows_end_mark: said.knows_end_mark,
-        takes_copy_only: said.takes_copy_only,
-        wants: said.wants,
-        // Petrel reads both.
-        dialect: said.dialect.filter(|_| !said.is_petrel),
-        speaks_psync: asked.is_some(),
-        is_petrel: said.is_petrel,
-        frames: said.frames,
-    };
-    let replica = Arc::new(Replica::new(client.clone(), traits, unix_ms()));
+    let mut options = outgoing.handshakes.lock().get(&client.id).cloned().unwrap_or_default();
+    let knows_ids = options.knows_ids;
+    // Petrel reads both.
+    options.dialect = options.dialect.filter(|_| !options.is_petrel);
+    let replica = Replica::new(client.clone(), options, asked.is_some(), unix_ms());
+    let replica = Arc::new(replica);
     let reader = asked.and_then(|(id, first)| {
         let from = u64::try_from(first.checked_sub(1)?).ok()?;
         let is_continued = server.replication.is_continued_by(id, first);
@@ -216,7 +207,7 @@ fn acknowledge(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
         replica.synced.fetch_max(synced, SeqCst);
     }
     replica.heard_at.store(unix_ms(), Relaxed);
-    if replica.stage() == Stage::Loads && !replica.takes_copy_only {
+    if replica.stage() == Stage::Loads && !replica.options.takes_copy_only {
         replica.set_stage(Stage::Online);
         tracing::info!("replica {} is online", replica.name());
     }

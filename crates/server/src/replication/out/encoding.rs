@@ -36,7 +36,7 @@ impl Server {
     /// Suffix of the reply to `PSYNC` for a replica that gets the stream from `from` on: whether it
     /// may contain frames, if the replica reads them.
     pub(super) fn frames_word(&self, replica: &Replica, stream: &Stream, from: u64) -> String {
-        let (reads, _) = replica.frames;
+        let (reads, _) = replica.options.frames;
         let has_frames = self.has_frames(stream);
         match reads && (has_frames || from < stream.backlog.framed()) {
             true => format!(" {READS_FRAMES}"),

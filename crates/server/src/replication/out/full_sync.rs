@@ -108,12 +108,13 @@ impl Server {
         }
         let waiting = self.outgoing.waiting();
         let Some(first) = waiting.first() else { return };
-        let kind =
-            |replica: &Replica| (replica.wants, replica.dialect, replica.has_only_redis_types());
+        let kind = |replica: &Replica| {
+            (replica.options.wants, replica.options.dialect, replica.has_only_redis_types())
+        };
         let is_like = |replica: &&Arc<Replica>| kind(replica) == kind(first);
         let replicas: Vec<_> = waiting.iter().filter(is_like).cloned().collect();
         let by_mark = config.replication.repl_diskless_sync
-            && replicas.iter().all(|replica| replica.knows_end_mark);
+            && replicas.iter().all(|replica| replica.options.knows_end_mark);
         let most = config.replication.repl_diskless_sync_max_replicas;
         let is_full = most > 0 && replicas.len() as i64 >= most;
         let delay_ms = config.replication.repl_diskless_sync_delay.saturating_mul(1000);
@@ -142,7 +143,7 @@ impl Server {
         // Before the image begins, for one that has has to be gone through.
         std::thread::Builder::new().name("petrel-sync".into()).spawn(work)?;
         self.outgoing.syncing.store(true, SeqCst);
-        let (wants_keys, _) = replicas.first().map_or((true, true), |first| first.wants);
+        let (wants_keys, _) = replicas.first().map_or((true, true), |first| first.options.wants);
         ks.enter();
         self.replication.lock_all_at_a_point(ks);
         let is_amid = self.replication.is_amid() || self.replication.failover.is_active();
@@ -174,7 +175,7 @@ impl Server {
                 let frames = self.frames_word(replica, &stream, at);
                 replica.tell(format!("+FULLRESYNC {id} {at}{frames}\r\n").as_bytes());
             }
-            if let (Ok(reader), false) = (reader, replica.takes_copy_only) {
+            if let (Ok(reader), false) = (reader, replica.options.takes_copy_only) {
                 replica.set_reader(reader);
             }
             self.outgoing.full_syncs.fetch_add(1, Relaxed);
@@ -195,8 +196,9 @@ impl Server {
     /// keyspace is locked.
     fn written(&self, config: &Config, replicas: &[Arc<Replica>]) -> Written {
         let mut options = self.copy_options(config);
-        let (wants_keys, said) =
-            replicas.first().map_or((true, None), |first| (first.wants.0, first.dialect));
+        let (wants_keys, said) = replicas
+            .first()
+            .map_or((true, None), |first| (first.options.wants.0, first.options.dialect));
         options.dialect = said.unwrap_or(options.dialect);
         options.only_redis_types =
             replicas.first().is_some_and(|first| first.has_only_redis_types());
@@ -227,7 +229,8 @@ impl Server {
             }
             if !by_mark {
                 replica.heard_at.store(unix_ms(), Relaxed);
-                let stage = if replica.takes_copy_only { Stage::Loads } else { Stage::Online };
+                let stage =
+                    if replica.options.takes_copy_only { Stage::Loads } else { Stage::Online };
                 replica.set_stage(stage);
             }
             let seconds = start.elapsed().as_secs_f64();

@@ -34,24 +34,10 @@ pub enum Stage {
 pub struct Replica {
     /// The connection.
     pub client: Arc<Client>,
-    /// The port that it serves at; 0 if it has not said.
-    pub port: u16,
-    /// The address that it wants to be named by.
-    pub address: Option<String>,
-    /// Accepts a copy with an end mark, so that its length need not be known in advance.
-    pub knows_end_mark: bool,
-    /// Wants a copy without the stream.
-    pub takes_copy_only: bool,
-    /// Parts of the copy that it wants: keys, function libraries.
-    pub wants: (bool, bool),
-    /// The dialect of values that it reads, if stated.
-    pub dialect: Option<Dialect>,
+    /// Options that it stated.
+    pub(crate) options: Handshake,
     /// Wants the copy's position in the history (`PSYNC`).
     pub(crate) speaks_psync: bool,
-    /// Reads every type of value that this server has.
-    pub is_petrel: bool,
-    /// Whether it reads frames, and whether it wants commands in their place from now on.
-    pub(crate) frames: (bool, bool),
     stage: AtomicU8,
     /// Bytes of the stream that it has executed.
     pub acked: AtomicU64,
@@ -97,15 +83,21 @@ pub(crate) struct OwnReplicas {
 /// Options stated by a connection before it requests a copy or the stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Handshake {
+    /// The port that it serves at; 0 if it has not said.
     pub port: u16,
+    /// The address that it wants to be named by.
     pub address: Option<String>,
+    /// Accepts a copy with an end mark, so that its length need not be known in advance.
     pub knows_end_mark: bool,
     /// Understands a new id of the history in `+CONTINUE`.
     pub knows_ids: bool,
+    /// Wants a copy without the stream.
     pub takes_copy_only: bool,
+    /// Parts of the copy that it wants: keys, function libraries.
     pub wants: (bool, bool),
     /// The dialect of values that it reads, if stated.
     pub dialect: Option<Dialect>,
+    /// Reads every type of value that this server has.
     pub is_petrel: bool,
     /// Whether it reads frames, and whether it wants commands in their place from now on.
     pub frames: (bool, bool),
@@ -127,19 +119,6 @@ impl Default for Handshake {
     }
 }
 
-/// Properties of a connection as a replica.
-pub(crate) struct Traits {
-    pub port: u16,
-    pub address: Option<String>,
-    pub knows_end_mark: bool,
-    pub takes_copy_only: bool,
-    pub wants: (bool, bool),
-    pub dialect: Option<Dialect>,
-    pub speaks_psync: bool,
-    pub is_petrel: bool,
-    pub frames: (bool, bool),
-}
-
 /// A replica as `INFO` and `ROLE` show it.
 #[derive(Clone, Debug)]
 pub struct ReplicaLine {
@@ -158,20 +137,16 @@ pub struct ReplicaLine {
 }
 
 impl Replica {
-    pub(crate) fn new(client: Arc<Client>, traits: Traits, now: i64) -> Self {
-        let Traits { port, address, knows_end_mark, takes_copy_only, .. } = traits;
-        let Traits { wants, dialect, speaks_psync, is_petrel, frames, .. } = traits;
+    pub(crate) fn new(
+        client: Arc<Client>,
+        options: Handshake,
+        speaks_psync: bool,
+        now: i64,
+    ) -> Self {
         Replica {
             client,
-            port,
-            address,
-            knows_end_mark,
-            takes_copy_only,
-            wants,
-            dialect,
+            options,
             speaks_psync,
-            is_petrel,
-            frames,
             stage: AtomicU8::new(Stage::Waits as u8),
             acked: AtomicU64::new(0),
             has_answered: AtomicBool::new(true),
@@ -189,20 +164,20 @@ impl Replica {
 
     /// Whether it reads nothing but commands.
     pub(crate) fn is_plain(&self) -> bool {
-        let (reads, _) = self.frames;
-        !reads && !self.takes_copy_only
+        let (reads, _) = self.options.frames;
+        !reads && !self.options.takes_copy_only
     }
 
     /// Whether its copy leaves out values of types that Redis does not have. A copy without a
     /// stream may be a backup.
     pub(crate) fn has_only_redis_types(&self) -> bool {
-        !self.is_petrel && !self.takes_copy_only
+        !self.options.is_petrel && !self.options.takes_copy_only
     }
 
     /// Whether changes must be sent to it as commands from now on.
     pub(crate) fn needs_commands(&self) -> bool {
-        let (_, wants_commands) = self.frames;
-        self.is_plain() || wants_commands && !self.takes_copy_only
+        let (_, wants_commands) = self.options.frames;
+        self.is_plain() || wants_commands && !self.options.takes_copy_only
     }
 
     /// Whether it is sent the stream, or is about to be.
@@ -237,12 +212,12 @@ impl Replica {
 
     /// Name in the log: address and port.
     pub fn name(&self) -> String {
-        format!("{}:{}", self.ip(), self.port)
+        format!("{}:{}", self.ip(), self.options.port)
     }
 
     fn ip(&self) -> String {
         let peer = || self.client.peer().ip().map_or_else(String::new, |ip| ip.to_string());
-        self.address.clone().unwrap_or_else(peer)
+        self.options.address.clone().unwrap_or_else(peer)
     }
 
     pub(crate) fn line(&self, now: i64) -> ReplicaLine {
@@ -254,7 +229,7 @@ impl Replica {
         // One that has not acknowledged anything yet does not lag behind.
         let lag = if self.stage() == Stage::Online { lag } else { 0 };
         let has_answered = self.has_answered.load(SeqCst);
-        ReplicaLine { ip: self.ip(), port: self.port, state, offset, lag, has_answered }
+        ReplicaLine { ip: self.ip(), port: self.options.port, state, offset, lag, has_answered }
     }
 
     /// Sends bytes that belong to no copy.
