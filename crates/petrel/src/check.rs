@@ -22,12 +22,7 @@ use std::process::ExitCode;
 
 /// Checks each path and prints the result. Fails if a file is damaged and was not repaired.
 pub fn check_all(line: &CheckLine) -> ExitCode {
-    let mut all_whole = !line.paths.is_empty();
-    if !all_whole {
-        eprintln!(
-            "petrel: check: no file given. Usage: petrel check [--fix | --cut] FILE-OR-DIRECTORY ..."
-        );
-    }
+    let mut all_whole = true;
     for path in &line.paths {
         all_whole &= check_path(path, line.cut);
     }

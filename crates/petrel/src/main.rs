@@ -1,5 +1,5 @@
 //! `petrel [petrel.conf] [--parameter value ...]`: a Redis-compatible in-memory data server that
-//! uses every core.
+//! uses every core; and its subcommands.
 
 mod allocator;
 mod background;
@@ -8,6 +8,7 @@ mod local_time;
 mod log;
 mod mend;
 mod pid_file;
+mod ping;
 mod process;
 mod signals;
 mod supervisor;
@@ -19,24 +20,26 @@ use petrel_server::durability::snapshot::remove_parts;
 use petrel_server::server::Server;
 use signals::{SIGINT, SIGUSR2};
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+
+/// The commit that this program was built from, or why there is none.
+const COMMIT: &str = env!("PETREL_COMMIT");
 
 #[global_allocator]
 static ALLOCATOR: allocator::Counted = allocator::Counted;
 
 fn main() -> ExitCode {
-    let mut args = std::env::args_os();
-    note_program(Path::new(&args.next().unwrap_or_default()));
-    let line = match Invocation::parse(args) {
-        Ok(Invocation::Help) => return print(&help()),
-        Ok(Invocation::Version) => return print(&version()),
+    let (name, invocation) = Invocation::of_program(std::env::args_os());
+    note_program(&name);
+    let line = match invocation {
+        Ok(Invocation::Help(topic)) => return print(&help(topic)),
+        Ok(Invocation::Version) => return print(&version(COMMIT)),
         Ok(Invocation::Check(line)) => return check::check_all(&line),
-        Ok(Invocation::Backups(Some(url))) => return backups(&url),
-        Ok(Invocation::Backups(None)) => {
-            return fail(&"backups: of which store? Usage: petrel backups URL");
+        Ok(Invocation::Backups(url)) => return backups(&url),
+        Ok(Invocation::Ping(line)) => {
+            return ping::ping(&line).map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS);
         }
         Ok(Invocation::Start(line)) => line,
         Err(error) => return fail(&error),
@@ -55,7 +58,9 @@ fn run(config: Arc<SharedConfig>) -> std::io::Result<()> {
     let snapshot = config.snapshot();
     let parent = if snapshot.daemonize { background::fork()? } else { background::Parent::None };
     let result = serve(config, &snapshot, parent);
-    if let Err(error) = &result {
+    // `main` prints it on standard error: it is not in the log as well if that is shown beside.
+    let is_log_apart = snapshot.logfile.is_some() || snapshot.syslog_enabled;
+    if let (Err(error), true) = (&result, is_log_apart) {
         tracing::error!("{error}");
     }
     result
@@ -74,7 +79,8 @@ fn serve(
     let log = log::start(snapshot)?;
     let signals = signals::block();
     let supervisor = supervisor::Supervisor::find(snapshot.supervised);
-    tracing::info!("Petrel {} starting, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
+    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    tracing::info!("Petrel {version} ({COMMIT}) starting, PID: {pid}");
     if let Some(line) = config.ignored() {
         tracing::warn!("{line}");
     }

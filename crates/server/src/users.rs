@@ -128,7 +128,9 @@ fn replace_all(server: &Server, mut read: Read) -> io::Result<Change> {
 /// The users of a file.
 fn read(server: &Server, path: &Path) -> io::Result<Read> {
     let in_file = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
+        let path = path.display();
+        let text = format!("cannot read {path}: {error}; aclfile names it, relative to dir");
+        io::Error::new(error.kind(), text)
     };
     if std::fs::metadata(path).map_err(in_file)?.len() > FILE_BYTES_MAX {
         return Err(in_file(io::Error::other("it has more than 64 MiB")));

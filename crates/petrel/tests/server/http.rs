@@ -36,6 +36,18 @@ pub fn get(port: u16, path: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
+#[test]
+fn ping_asks_over_http_too() {
+    let (server, port) = start("epoll");
+    for (path, is_found) in [("/ready", true), ("/health", true), ("", true), ("/nosuch", false)] {
+        let address = format!("http://127.0.0.1:{port}{path}");
+        let output = run_to_end(&server.scratch, &["ping", &address]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.success(), is_found, "{said}");
+        assert_eq!(said.contains(": HTTP/1.1 404 "), !is_found, "{said}");
+    }
+}
+
 fn metrics_count_what_happened(backend: &str) {
     let (server, port) = start(backend);
     let mut client = server.connect();

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 with_each_backend!(
     the_log_is_lines_of_text_or_json,
@@ -98,9 +98,10 @@ fn a_port_in_use_is_said() {
 /// Starts a server that has to wait for its port.
 fn started_at_a_taken_port(scratch: &Scratch, port: u16) -> Child {
     let log = std::fs::File::create(scratch.path("stdout")).unwrap();
+    let errors = log.try_clone().unwrap();
     let port = port.to_string();
     let args = ["--port", &port, "--bind", "127.0.0.1", "--threads", "1", "--save", ""];
-    let child = petrel(scratch).args(args).stdout(log).stderr(Stdio::null()).spawn().unwrap();
+    let child = petrel(scratch).args(args).stdout(log).stderr(errors).spawn().unwrap();
     eventually("the wait", || {
         let log = std::fs::read_to_string(scratch.path("stdout")).unwrap();
         log.contains("in use (os error 98); waiting 3 seconds at most for it to become free")
@@ -206,23 +207,85 @@ fn help_and_version_are_printed() {
 }
 
 #[test]
-fn the_version_is_one_that_tools_understand() {
+fn the_version_names_petrel_first_and_the_server_that_tools_know() {
     let scratch = Scratch::new();
-    for (name, expected) in [
-        ("petrel", "Redis server v=8.8.0 sha="),
-        ("redis-server", "Redis server v=8.8.0 sha="),
-        ("/usr/bin/valkey-server", "Valkey server v=9.1.0 sha="),
+    let own = concat!("Petrel ", env!("CARGO_PKG_VERSION"), " (");
+    for (name, lines) in [
+        ("petrel", &[own, "Redis server v=8.8.0 sha="][..]),
+        // Tools that call these take the first number.
+        ("redis-server", &["Redis server v=8.8.0 sha="]),
+        ("/usr/bin/valkey-server", &["Valkey server v=9.1.0 sha="]),
     ] {
-        for option in ["-v", "--version"] {
+        for option in ["-v", "--version", "version"] {
             let output = petrel(&scratch).arg0(name).arg(option).output().unwrap();
-            let line = String::from_utf8(output.stdout).unwrap();
-            assert!(output.status.success() && line.starts_with(expected), "{line}");
-            assert!(
-                line.ends_with(concat!(" (petrel ", env!("CARGO_PKG_VERSION"), ")\n")),
-                "{line}"
-            );
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(output.status.success());
+            assert_eq!(text.lines().count(), lines.len(), "{text}");
+            assert!(text.lines().zip(lines).all(|(line, begin)| line.starts_with(begin)), "{text}");
+            assert!(text.to_lowercase().contains(&own.to_lowercase()), "{text}");
         }
     }
+}
+
+#[test]
+fn an_error_at_start_is_printed_once() {
+    let scratch = Scratch::new();
+    let shown = |args: &[&str]| {
+        let output = run_to_end(&scratch, args);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let args = ["--port", "0", "--unixsocket", "nosuch/s"];
+    let text = shown(&args);
+    assert_eq!(text.matches("nosuch/s").count(), 1, "{text}");
+    // A log of its own has it too.
+    let text = shown(&[&args[..], &["--logfile", "log"]].concat());
+    assert_eq!(text.matches("nosuch/s").count(), 1, "{text}");
+    let log = std::fs::read_to_string(scratch.path("log")).unwrap();
+    assert_eq!(log.matches("nosuch/s").count(), 1, "{log}");
+}
+
+/// Relative paths start at the directory of the start for the file, `include` and `dir`, and at
+/// `dir` for all else, wherever they are written.
+#[test]
+fn relative_paths_start_at_one_of_two_places() {
+    let scratch = Scratch::new();
+    for directory in ["conf", "data"] {
+        std::fs::create_dir(scratch.path(directory)).unwrap();
+    }
+    let file = "include conf/more.conf\naclfile users.acl\n";
+    std::fs::write(scratch.path("conf/petrel.conf"), file).unwrap();
+    std::fs::write(scratch.path("conf/more.conf"), "dir data\nlogfile log\n").unwrap();
+    std::fs::write(scratch.path("data/users.acl"), "user default on nopass ~* +@all\n").unwrap();
+    let args = ["conf/petrel.conf", "--unixsocket", "../s", "--pidfile", "pid"];
+    let server = Server::start_unready(scratch, "epoll", &args);
+    assert!(exists(&server.scratch.path("data/log")));
+    eventually("the pid file", || exists(&server.scratch.path("data/pid")));
+}
+
+#[test]
+fn ping_tells_whether_a_server_answers() {
+    let server = Server::start("epoll", &["--requirepass", "secret"]);
+    let ping = |address: &str, password: &str| {
+        let mut command = petrel(&server.scratch);
+        let output = command.args(["ping", address]).env("REDISCLI_AUTH", password).output();
+        let output = output.unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(ping("./s", ""), (true, String::new()));
+    assert_eq!(ping("./s", "secret"), (true, String::new()));
+    let (passes, said) = ping("./s", "wrong");
+    assert!(!passes && said.starts_with("petrel: ./s: REDISCLI_AUTH: WRONGPASS"), "{said}");
+    let (passes, said) = ping("./nosuch", "");
+    assert!(!passes && said.starts_with("petrel: cannot connect to ./nosuch: "), "{said}");
+    // A listener that says nothing.
+    let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let args = ["ping", "--timeout", "0.05", &address];
+    let output = run_to_end(&server.scratch, &args);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(&address) && said.ends_with(": no answer in time\n"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

@@ -332,7 +332,7 @@ fn a_torn_end_is_dropped_and_damage_is_not_passed_over() {
     let args = [&LOGGED[..], &["--aof-load-truncated", "no"]].concat();
     let refused =
         run_to_end(&scratch, &[&args[..], &["--port", "0", "--unixsocket", "s"]].concat());
-    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("in the middle of a block"), "{said}");
     let server = started(scratch, &LOGGED);
     assert_eq!(server.connect().text(&["DBSIZE"]), "9");
@@ -347,7 +347,7 @@ fn a_torn_end_is_dropped_and_damage_is_not_passed_over() {
     std::fs::write(&path, &damaged).unwrap();
     let refused =
         run_to_end(&scratch, &[&LOGGED[..], &["--port", "0", "--unixsocket", "s"]].concat());
-    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("is damaged"), "{said}");
     // The required repair is printed, and done only if the operator requests it.
     let check = |option: &str| {

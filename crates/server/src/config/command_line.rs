@@ -1,4 +1,4 @@
-//! The command line: `petrel [FILE] [--name value ...]... [-]`.
+//! The command line: `petrel [FILE] [--name value ...]... [-]`, or a subcommand.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -10,52 +10,31 @@ use super::line;
 use super::load::Loader;
 use super::renames::Rename;
 use super::store::{ConfigFile, SharedConfig};
+use super::subcommand::{CheckLine, PingLine, Subcommand, Topic};
 use super::table::Param;
 
 /// Parsed command line.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Invocation {
-    /// Print the help and leave.
-    Help,
+    /// Print the help on this topic and leave.
+    Help(Topic),
     /// Print the version and leave.
     Version,
     /// Tell whether these files are whole, and leave.
     Check(CheckLine),
-    /// List the backups at this address, which may have been left out, and leave.
-    Backups(Option<String>),
+    /// List the backups at this address, and leave.
+    Backups(String),
+    /// Ask a server whether it answers, and leave.
+    Ping(PingLine),
     /// Start the server.
     Start(CommandLine),
 }
 
-/// Arguments of `petrel check`.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct CheckLine {
-    /// The files and directories.
-    pub paths: Vec<PathBuf>,
-    /// Parts to cut off.
-    pub cut: Cut,
-}
-
-/// Parts of a file that `petrel check` may cut off.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Cut {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// An end that is not whole, such as a machine leaves that stops: `--fix`.
-    End,
-    /// An incomplete end, and everything after a damaged place of a file of Petrel's log: `--cut`.
-    Damage,
-}
-
-/// Cuts off an incomplete end.
-const FIX: &[u8] = b"--fix";
-/// Also cuts off everything after a damaged place.
-const CUT: &[u8] = b"--cut";
-
 /// Sources of the configuration, in the order in which they apply.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CommandLine {
+    /// Whether the defaults of the container image apply below all other sources.
+    pub in_container: bool,
     /// The configuration file.
     pub file: Option<PathBuf>,
     /// Whether standard input is read next.
@@ -65,7 +44,8 @@ pub struct CommandLine {
 }
 
 impl Invocation {
-    /// Reads the arguments behind the program's name.
+    /// Reads the arguments behind the program's name. A subcommand's name in the first place is
+    /// never a configuration file; `./check` is one.
     ///
     /// An option takes all arguments up to the next that begins with `--`; its first value may
     /// begin so itself (a password, say), except behind `--save` and `--cluster-create`, which may
@@ -73,30 +53,15 @@ impl Invocation {
     pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self, ConfigError> {
         let mut args: Vec<_> = args.into_iter().map(OsStringExt::into_vec).collect();
         match args.first().map(Vec::as_slice) {
-            Some(b"-h" | b"--help") => return Ok(Self::Help),
+            Some(b"-h" | b"--help") => return Ok(Self::Help(Topic::All)),
             Some(b"-v" | b"--version") => return Ok(Self::Version),
-            // Followed by an option, `check` is the name of a configuration file.
-            Some(b"check")
-                if args.get(1).is_none_or(|file| {
-                    [FIX, CUT].contains(&&file[..]) || !file.starts_with(b"-")
-                }) =>
-            {
-                let cut = match () {
-                    () if args.iter().any(|arg| arg == CUT) => Cut::Damage,
-                    () if args.iter().any(|arg| arg == FIX) => Cut::End,
-                    () => Cut::Nothing,
-                };
-                let paths = args.into_iter().skip(1).filter(|arg| arg != FIX && arg != CUT);
-                let paths = paths.map(|path| OsString::from_vec(path).into()).collect();
-                return Ok(Self::Check(CheckLine { paths, cut }));
+            Some(word) => {
+                if let Some(subcommand) = Subcommand::find(word) {
+                    args.remove(0);
+                    return subcommand.parse(args);
+                }
             }
-            Some(b"backups")
-                if args.len() <= 2 && args.get(1).is_none_or(|url| !url.starts_with(b"-")) =>
-            {
-                let url = args.get(1).map(|url| String::from_utf8_lossy(url).into_owned());
-                return Ok(Self::Backups(url));
-            }
-            _ => {}
+            None => {}
         }
         let mut command = CommandLine::default();
         if args.last().is_some_and(|last| last == b"-") {
@@ -113,7 +78,7 @@ impl Invocation {
             let options = &mut command.options;
             match arg.strip_prefix(b"--") {
                 Some(b"") => {}
-                Some(b"help") if is_complete(options) => return Ok(Self::Help),
+                Some(b"help") if is_complete(options) => return Ok(Self::Help(Topic::All)),
                 Some(b"version") if is_complete(options) => return Ok(Self::Version),
                 Some(name) if is_complete(options) => options.push(start_option(name)?),
                 _ => match options.last_mut() {
@@ -126,12 +91,47 @@ impl Invocation {
     }
 }
 
+/// Name of the program that is the container image's entry point. Like the entry point of Redis's
+/// image, it takes `redis-server ARGUMENT ...` as well as the arguments alone, and is not protected
+/// unless the configuration says so: its clients are in other containers.
+const ENTRY_POINT: &str = "petrel-entrypoint";
+/// Programs that a command of the image may name.
+const SERVERS: [&[u8]; 3] = [b"petrel", b"redis-server", b"valkey-server"];
+/// Parameters with another default in the image.
+const CONTAINER_DEFAULTS: [[&str; 2]; 1] = [["protected-mode", "no"]];
+
+impl Invocation {
+    /// Reads the arguments, the program's name included; returns the name that decides the dialect
+    /// too.
+    pub fn of_program(
+        args: impl IntoIterator<Item = OsString>,
+    ) -> (PathBuf, Result<Self, ConfigError>) {
+        let mut args: Vec<_> = args.into_iter().collect();
+        let mut name =
+            PathBuf::from(if args.is_empty() { OsString::new() } else { args.remove(0) });
+        let in_container = name.file_name().is_some_and(|name| name == ENTRY_POINT);
+        if in_container {
+            let is_server = |first: &OsString| SERVERS.contains(&first.as_encoded_bytes());
+            name = match args.first().is_some_and(is_server) {
+                true => args.remove(0).into(),
+                false => "petrel".into(),
+            };
+        }
+        let parsed = Self::parse(args).map(|invocation| match invocation {
+            Self::Start(line) => Self::Start(CommandLine { in_container, ..line }),
+            other => other,
+        });
+        (name, parsed)
+    }
+}
+
 /// Checks renamed commands; returns an error for an invalid one.
 pub type CheckRenames = fn(&[Rename]) -> Option<ConfigError>;
 
 impl CommandLine {
-    /// Reads all named files. Relative paths start at the working directory of the process; `dir`
-    /// is resolved but not entered. `check` validates renamed commands.
+    /// Reads all named files. Relative paths of files, of `include` and of `dir` start at the
+    /// working directory of the process; `dir` is resolved but not entered. `check` validates
+    /// renamed commands.
     pub fn load(&self, check: CheckRenames) -> Result<SharedConfig, ConfigError> {
         let base = std::env::current_dir().map_err(|error| ConfigError {
             location: None,
@@ -147,13 +147,16 @@ impl CommandLine {
         check: CheckRenames,
     ) -> Result<SharedConfig, ConfigError> {
         let mut loader = Loader::new(base);
+        let at = Location { source: Source::CommandLine, line: 0 };
+        for option in CONTAINER_DEFAULTS.iter().filter(|_| self.in_container) {
+            loader.directive(&option.map(|word| word.as_bytes().to_vec()), &at)?;
+        }
         if let Some(file) = &self.file {
             loader.file(file)?;
         }
         if self.stdin {
             loader.stream(stdin, &Source::Stdin)?;
         }
-        let at = Location { source: Source::CommandLine, line: 0 };
         for option in &self.options {
             loader.directive(option, &at)?;
         }

@@ -10,22 +10,34 @@ use std::sync::OnceLock;
 /// The dialect of the name by which the program was called.
 static OF_PROGRAM: OnceLock<Dialect> = OnceLock::new();
 
+/// Whether the program was called by the name of Redis's or Valkey's server.
+static IS_ANOTHER_SERVER: OnceLock<bool> = OnceLock::new();
+
 /// Says by which name the program was called; before anything else, since the title in process
 /// listings takes its place.
 pub fn note_program(path: &Path) {
     OF_PROGRAM.get_or_init(|| of_program(path));
+    IS_ANOTHER_SERVER.get_or_init(|| {
+        path.file_name().is_some_and(|name| name == "redis-server" || name == "valkey-server")
+    });
 }
 
-/// Text of `--version`, depending on the name of the program. Tools that start servers read the
-/// first number as the version of Redis, or of Valkey, to decide which commands and options exist;
-/// Petrel's own version is at the end.
-pub fn version() -> String {
-    let dialect = OF_PROGRAM.get().copied().unwrap_or_default();
-    let (name, version) = dialect.choose(("Redis", REDIS_VERSION), ("Valkey", VALKEY_VERSION));
-    let (bits, own) = (usize::BITS, env!("CARGO_PKG_VERSION"));
-    format!(
-        "{name} server v={version} sha=00000000:0 malloc=mimalloc bits={bits} build=0 (petrel {own})\n"
-    )
+/// Text of `--version`. The first line names Petrel, its version and the commit.
+///
+/// Tools that start servers take the first number for the version of Redis, or of Valkey, to decide
+/// which commands and options exist. They call `redis-server` or `valkey-server`; under these names
+/// the text is that server's line alone, with Petrel's version at the end.
+pub fn version(commit: &str) -> String {
+    let own = format!("etrel {} ({commit})", env!("CARGO_PKG_VERSION"));
+    let name = OF_PROGRAM.get().copied().unwrap_or_default();
+    let (server, number) = name.choose(("Redis", REDIS_VERSION), ("Valkey", VALKEY_VERSION));
+    let bits = usize::BITS;
+    let line =
+        format!("{server} server v={number} sha=00000000:0 malloc=mimalloc bits={bits} build=0");
+    match IS_ANOTHER_SERVER.get() {
+        Some(true) => format!("{line} (p{own})\n"),
+        _ => format!("P{own}\n{line}\n"),
+    }
 }
 
 impl Config {

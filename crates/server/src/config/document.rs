@@ -4,30 +4,46 @@
 use std::fmt::Write;
 
 use super::line;
+use super::subcommand::{Subcommand, Topic};
 use super::table::{Group, Mutability, Param};
 use super::value::Rule;
 
-/// The text of `--help`.
-pub fn help() -> String {
+/// The help on a topic: `petrel --help`, `petrel check --help`, `petrel help maxmemory`.
+pub fn help(topic: Topic) -> String {
+    match topic {
+        Topic::All => help_on_all(),
+        Topic::Subcommand(subcommand) => help_on_subcommand(subcommand),
+        Topic::Parameter(name) => Param::find(name.as_bytes()).map_or_else(String::new, help_on),
+    }
+}
+
+fn help_on_all() -> String {
     let mut text = String::from(
         "Petrel, a multi-threaded in-memory data server that speaks Redis's protocol.\n\n\
          Usage:  petrel [FILE] [--NAME VALUE ...] [-]\n\
-         \u{20}       petrel check [--fix | --cut] FILE-OR-DIRECTORY ...\n\
-         \u{20}       petrel backups URL\n\n\
+         \u{20}       petrel SUBCOMMAND [ARGUMENT ...]\n\n\
          \u{20} FILE            configuration file, one \"name value\" per line\n\
-         \u{20} check           tell whether files are whole, and what they hold: RDB and append-only files,\n\
-         \u{20}                 manifests; --fix cuts off an end that is not whole\n\
-         \u{20} backups         list what backup-store URL holds\n\
          \u{20} -               read configuration from standard input\n\
          \u{20} --NAME VALUE    any parameter below; overrides the file\n\
          \u{20} -v, --version   print the version\n\
          \u{20} -h, --help      print this help\n\n\
-         Examples:\n\
+         Subcommands, each with --help:\n",
+    );
+    for subcommand in Subcommand::ALL {
+        let _ = writeln!(text, "  {:<15} {}", subcommand.name(), subcommand.summary());
+    }
+    text.push_str(
+        "\nExamples:\n\
          \u{20} petrel\n\
          \u{20} petrel /etc/petrel.conf --port 7000 --maxmemory 4gb\n\
          \u{20} petrel --port 0 --unixsocket /run/petrel.sock --threads 4\n\
-         \u{20} echo 'maxmemory 128mb' | petrel -\n\n\
-         Sizes take the units kb, mb, gb (1,024) and k, m, g (1,000). Each parameter\n\
+         \u{20} echo 'maxmemory 128mb' | petrel -\n\n",
+    );
+    for line in wrap(PATHS, HELP_WIDTH) {
+        let _ = writeln!(text, "{line}");
+    }
+    text.push_str(
+        "\nSizes take the units kb, mb, gb (1,024) and k, m, g (1,000). Each parameter\n\
          stands with its default; * marks what CONFIG SET can change while the server runs. Those of\n\
          Redis and Valkey that decide nothing here are accepted too; docs/configuration.md lists them.\n",
     );
@@ -36,6 +52,33 @@ pub fn help() -> String {
         for param in group.params() {
             help_entry(&mut text, param);
         }
+    }
+    text
+}
+
+fn help_on_subcommand(subcommand: Subcommand) -> String {
+    let usage = format!("Usage:  petrel {} {}", subcommand.name(), subcommand.arguments());
+    let mut text = format!("{}\n", usage.trim_end());
+    for paragraph in subcommand.description() {
+        let _ = write!(text, "\n{}\n", wrap(paragraph, HELP_WIDTH).join("\n"));
+    }
+    text.push_str("\nOptions:\n");
+    for (option, about) in subcommand.options().iter().chain(&[("-h, --help", "print this help")]) {
+        let _ = writeln!(text, "  {option:<15} {about}");
+    }
+    text
+}
+
+fn help_on(param: &'static Param) -> String {
+    let runtime = match param.mutability.is_fixed() {
+        true => "can be set at start only",
+        false => "can be changed by CONFIG SET",
+    };
+    let lines = wrap(&format!("{}.", described(param)), HELP_WIDTH).join("\n");
+    let mut text = format!("{} {}\n\n{lines}\n\n", param.name, shown_default(param));
+    let _ = writeln!(text, "Values: {}. It {runtime}.", param.rule.describe());
+    if !param.aliases.is_empty() {
+        let _ = writeln!(text, "Also called: {}.", param.aliases.join(", "));
     }
     text
 }
@@ -60,6 +103,9 @@ pub fn markdown() -> String {
          \u{20} where the other name is `\"\"`; rules of users go by the first name.\n\
          * **Command line.** `--name value ...` or `--name=value`. An option takes everything up to the\n\
          \u{20} next `--`.\n\
+         * **Relative paths** of the configuration file, of `include` and of `dir` start at the directory in\n\
+         \u{20} which Petrel was started; those of all other parameters start at `dir`, in files and on the\n\
+         \u{20} command line alike.\n\
          * **Sizes** take the units `kb`, `mb`, `gb` (powers of 1,024) and `k`, `m`, `g` (powers of 1,000).\n\
          * **While running.** `CONFIG GET pattern ...` shows parameters; `CONFIG SET name value ...`\n\
          \u{20} changes several at once or none; `CONFIG REWRITE` writes the present values into the file\n\
@@ -155,7 +201,7 @@ fn file_entry(param: &'static Param) -> String {
 }
 
 /// The default as it would be typed.
-fn shown_default(param: &Param) -> String {
+pub(super) fn shown_default(param: &Param) -> String {
     match param.rule.is_list() && !param.default.is_empty() {
         true => param.default.to_owned(),
         false => String::from_utf8_lossy(&line::quote(param.default.as_bytes())).into_owned(),
@@ -163,7 +209,7 @@ fn shown_default(param: &Param) -> String {
 }
 
 /// The help in plain text, with the words to choose from.
-fn described(param: &Param) -> String {
+pub(super) fn described(param: &Param) -> String {
     let help = param.help.replace('`', "'");
     match param.rule {
         Rule::OneOf(words) => format!("{help} ({})", words.join(", ")),
@@ -172,7 +218,7 @@ fn described(param: &Param) -> String {
 }
 
 /// Breaks at blanks into lines of at most `width` characters, single long words excepted.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -185,6 +231,10 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     }
     lines
 }
+
+/// Bases of relative paths.
+pub(super) const PATHS: &str = "Relative paths of FILE, of include and of dir start at the directory in \
+    which Petrel was started; those of all other parameters start at dir.";
 
 /// Introduction to the parameters without effect.
 const FOREIGN: &str = "
@@ -205,7 +255,7 @@ const HELP_WIDTH: usize = 100;
 const HELP_INDENT: usize = 40;
 
 #[cfg(test)]
-mod tests {
+pub(in crate::config) mod tests {
     use super::*;
     use crate::config::{Config, PARAMS};
 
@@ -213,7 +263,7 @@ mod tests {
     /// parameters. With `PETREL_REGENERATE` set, it
     /// writes the file instead.
     #[cfg(feature = "cluster")]
-    fn assert_checked_in(path: &str, generated: &str) {
+    pub(in crate::config) fn assert_checked_in(path: &str, generated: &str) {
         let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("PETREL_REGENERATE").is_some() {
             std::fs::write(&path, generated).unwrap();
@@ -256,12 +306,31 @@ mod tests {
     }
 
     #[test]
+    fn every_subcommand_has_its_own_help() {
+        for subcommand in Subcommand::ALL {
+            let text = help(Topic::Subcommand(subcommand));
+            assert!(text.starts_with(&format!("Usage:  petrel {}", subcommand.name())), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= HELP_WIDTH), "{text}");
+            assert!(subcommand.options().iter().all(|(name, _)| text.contains(name)), "{text}");
+            assert!(help(Topic::All).contains(&format!("\n  {} ", subcommand.name())));
+        }
+        let text = help(Topic::Parameter("maxmemory-policy"));
+        assert!(text.starts_with("maxmemory-policy noeviction\n"), "{text}");
+        assert!(text.contains("allkeys-lru") && text.contains("CONFIG SET"), "{text}");
+    }
+
+    #[test]
     fn every_text_lists_every_parameter_and_fits_the_screen() {
         for param in PARAMS {
             let is_own = !param.group.is_foreign();
-            assert_eq!(help().contains(&format!(" --{} ", param.name)), is_own, "{}", param.name);
+            assert_eq!(
+                help(Topic::All).contains(&format!(" --{} ", param.name)),
+                is_own,
+                "{}",
+                param.name
+            );
             assert!(markdown().contains(&format!("| `{}`", param.name)), "{}", param.name);
         }
-        assert!(help().lines().all(|line| line.chars().count() <= HELP_WIDTH));
+        assert!(help(Topic::All).lines().all(|line| line.chars().count() <= HELP_WIDTH));
     }
 }

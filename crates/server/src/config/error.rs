@@ -59,6 +59,13 @@ pub enum Problem {
     UnbalancedQuotes,
     /// An argument of the command line that belongs to no option.
     UnexpectedArgument(String),
+    /// Arguments that a subcommand does not take.
+    Usage {
+        /// Name of the subcommand.
+        subcommand: &'static str,
+        /// Error, with what to write instead.
+        reason: String,
+    },
     /// A file cannot be read.
     Read {
         /// Path of the file.
@@ -108,6 +115,9 @@ impl fmt::Display for ConfigError {
             Problem::UnbalancedQuotes => f.write_str("unbalanced quotes"),
             Problem::UnexpectedArgument(argument) => {
                 write!(f, "unexpected argument '{argument}'; see --help")
+            }
+            Problem::Usage { subcommand, reason } => {
+                write!(f, "{subcommand}: {reason}; see petrel {subcommand} --help")
             }
             Problem::Read { path, error } => {
                 write!(f, "cannot read '{}': {}", path.display(), reason(error))

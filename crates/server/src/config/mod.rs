@@ -7,7 +7,9 @@
 //! cluster.rs  the rows of the cluster
 //! foreign.rs  the rows of Redis's parameters that decide nothing here
 //! command_line.rs ─▶ load.rs ─▶ Config ─▶ store.rs (CONFIG GET, SET) ─▶ rewrite.rs (REWRITE)
+//!             '─▶ subcommand.rs   petrel check and the like
 //! document.rs     --help, docs/configuration.md, petrel.conf
+//! manual.rs       petrel(1), petrel.conf(5); completions.rs: bash, zsh, fish
 //! ```
 //!
 //! Names, syntax and errors are those of Redis, so that its command lines, files and clients work.
@@ -16,6 +18,7 @@
 #[cfg_attr(not(feature = "cluster"), path = "cluster_absent.rs")]
 mod cluster;
 mod command_line;
+mod completions;
 mod dialect;
 mod document;
 mod error;
@@ -23,6 +26,7 @@ mod foreign;
 mod line;
 mod load;
 mod logging;
+mod manual;
 mod names;
 mod notifications;
 mod params;
@@ -32,6 +36,7 @@ mod replication;
 mod rewrite;
 mod saving;
 mod store;
+mod subcommand;
 mod table;
 mod tls;
 mod types;
@@ -44,12 +49,14 @@ mod tests;
 pub use cluster::ClusterConfig;
 #[cfg(feature = "cluster")]
 pub use cluster::Passphrase;
-pub use command_line::{CheckLine, CheckRenames, CommandLine, Cut, Invocation};
+pub use command_line::{CheckRenames, CommandLine, Invocation};
+pub use completions::{bash, fish, zsh};
 pub use dialect::{note_program, version};
 pub use document::{default_file, help, markdown};
 pub use error::{ConfigError, Location, Problem, Source};
 pub use foreign::Foreign;
 pub use logging::{LogFormat, LogLevel, LogTimestamp, SyslogFacility};
+pub use manual::{parameters as manual_of_parameters, program as manual_of_program};
 pub use names::Hint;
 pub use params::{Config, PARAMS};
 pub use renames::Rename;
@@ -58,6 +65,7 @@ pub use rewrite::replace as replace_file;
 pub use rewrite::{Extent, RewriteError, sweep_beside};
 pub use saving::{SavePoint, SavePoints, ShutdownFlags};
 pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfig};
+pub use subcommand::{CheckLine, Cut, PingLine, Subcommand, Target, Topic};
 pub use table::{Group, Mutability, Param};
 pub use tls::Tls;
 pub use types::{

@@ -131,15 +131,56 @@ mod starting {
     #[test]
     fn help_and_version() {
         for (arg, expected) in [
-            ("-h", Invocation::Help),
-            ("--help", Invocation::Help),
+            ("-h", Invocation::Help(Topic::All)),
+            ("--help", Invocation::Help(Topic::All)),
+            ("help", Invocation::Help(Topic::All)),
             ("-v", Invocation::Version),
             ("--version", Invocation::Version),
+            ("version", Invocation::Version),
         ] {
             assert_eq!(invoke(&[arg]).unwrap(), expected);
         }
-        assert_eq!(invoke(&["x.conf", "--port", "1", "--help"]).unwrap(), Invocation::Help);
+        let all = Invocation::Help(Topic::All);
+        assert_eq!(invoke(&["x.conf", "--port", "1", "--help"]).unwrap(), all);
         assert!(matches!(invoke(&["--requirepass", "--help"]), Ok(Invocation::Start(_))));
+        let parameter = Invocation::Help(Topic::Parameter("maxmemory"));
+        for name in ["maxmemory", "MaxMemory", "--maxmemory"] {
+            assert_eq!(invoke(&["help", name]).unwrap(), parameter);
+        }
+        for subcommand in Subcommand::ALL {
+            let expected = Invocation::Help(Topic::Subcommand(subcommand));
+            assert_eq!(invoke(&["help", subcommand.name()]).unwrap(), expected);
+            assert_eq!(invoke(&[subcommand.name(), "--help"]).unwrap(), expected);
+            assert_eq!(invoke(&[subcommand.name(), "-h"]).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn the_images_entry_point_takes_the_commands_of_redis_image() {
+        let scratch = Scratch::new();
+        scratch.write("a.conf", "protected-mode yes\n");
+        let load = |args: &[&str]| {
+            let (name, invocation) = Invocation::of_program(args.iter().map(OsString::from));
+            match invocation.unwrap() {
+                Invocation::Start(line) => {
+                    let shared = line.load_from(&scratch.0, &mut &b""[..], check_renames).unwrap();
+                    (name, get(&shared, "port"), get(&shared, "protected-mode"))
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let entry = "/usr/local/bin/petrel-entrypoint";
+        let found = |name: &str, port: &str, protected: &str| {
+            (PathBuf::from(name), port.to_owned(), protected.to_owned())
+        };
+        assert_eq!(load(&[entry]), found("petrel", "6379", "no"));
+        assert_eq!(load(&[entry, "--port", "1"]), found("petrel", "1", "no"));
+        assert_eq!(load(&[entry, "redis-server", "--port", "1"]), found("redis-server", "1", "no"));
+        let valkey = load(&[entry, "valkey-server", "a.conf", "--port", "1"]);
+        assert_eq!(valkey, found("valkey-server", "1", "yes"));
+        assert_eq!(load(&["petrel", "--port", "1"]), found("petrel", "1", "yes"));
+        let (_, version) = Invocation::of_program([entry, "petrel", "version"].map(OsString::from));
+        assert_eq!(version.unwrap(), Invocation::Version);
     }
 
     #[test]
