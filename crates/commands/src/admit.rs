@@ -138,7 +138,11 @@ impl Executor {
     ) -> Execution {
         let nested = self.within_script || self.ks.holds_any();
         match self.admit(request, session, (moment, nested), host, reply) {
-            Verdict::Run => self.execute_admitted(nested, request, session, host, reply),
+            runs @ Verdict::Run => {
+                // It holds nothing, but its destructor would be called.
+                std::mem::forget(runs);
+                self.execute_admitted(nested, request, session, host, reply)
+            }
             Verdict::TryCopies => self.execute_of_copies(request, session, host, reply),
             verdict => self.turn_away(verdict, request, session, host, reply),
         }

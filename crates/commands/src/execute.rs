@@ -567,9 +567,7 @@ impl Executor {
         // lock the whole keyspace.
         if !nested && (!self.ks.has_ready() || !self.cleared.is_empty()) {
             self.ks.unlock();
-            if command.spec.locks != Locks::Keys {
-                self.discard_cleared(host);
-            }
+            self.discard_cleared(host);
         }
         outcome
     }
@@ -589,8 +587,9 @@ impl Executor {
         }
     }
 
+    #[inline]
     fn discard_cleared(&mut self, host: &mut dyn Host) {
-        for (cleared, in_background) in self.cleared.drain(..) {
+        while let Some((cleared, in_background)) = self.cleared.pop() {
             if in_background {
                 host.discard(cleared);
             }

@@ -440,7 +440,9 @@ impl Server for Runner<'_> {
         }
         let (exec, session, host) = (&mut *self.exec, &mut *self.session, &mut *self.host);
         match verdict {
-            Verdict::Run => {
+            runs @ Verdict::Run => {
+                // It holds nothing, but its destructor would be called.
+                std::mem::forget(runs);
                 exec.script_calls += 1;
                 if exec.inside.is_some()
                     || exec.execute_admitted(true, &request, session, host, reply)
