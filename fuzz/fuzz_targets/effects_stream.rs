@@ -36,7 +36,7 @@ struct Nothing;
 
 impl Keeper for Nothing {
     fn cleared(&mut self, _: Cleared) {}
-    fn functions(&mut self, _: &mut Handle, _: &[&[u8]]) {}
+    fn aux(&mut self, _: &mut Handle, _: &[u8], _: &[u8]) {}
     fn misfit(&mut self, _: Misfit) {}
     fn applied(&mut self, _: &mut Handle) {}
 }

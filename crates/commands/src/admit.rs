@@ -113,7 +113,11 @@ impl Executor {
     pub(crate) fn execute_one(&mut self, mut invocation: Invocation<'_>) -> Execution {
         let nested = self.within_script || self.ks.holds_any();
         match self.admit(invocation.lend(), nested) {
-            Verdict::Run => self.execute_admitted(invocation, nested),
+            runs @ Verdict::Run => {
+                // It holds nothing, but its destructor would be called.
+                std::mem::forget(runs);
+                self.execute_admitted(invocation, nested)
+            }
             Verdict::TryCopies => self.execute_of_copies(invocation),
             verdict => self.turn_away(verdict, invocation),
         }

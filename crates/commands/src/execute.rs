@@ -12,6 +12,7 @@
 //! ```
 
 use crate::acl::Seen;
+use crate::aux_values::Draft;
 use crate::blocked::{Helping, Unblocking};
 use crate::clock::{Clock, Tick};
 use crate::cluster::{Cluster, HashSlot};
@@ -21,7 +22,6 @@ use crate::host::Host;
 use crate::long::{MANY_ARGUMENTS, MOVE_UNITS, Whole};
 use crate::random::Random;
 use crate::recent;
-use crate::scripting::libraries::List;
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
 use crate::session::{Modes, Transaction};
@@ -73,8 +73,8 @@ pub struct Executor {
     pub(crate) scripts: Option<Box<ScriptThread>>,
     /// Lua state for functions, likewise.
     pub(crate) functions: Option<Box<FunctionThread>>,
-    /// Draft of the function libraries. Commands that change libraries work on it if it is set.
-    pub(crate) draft: Option<List>,
+    /// Draft of auxiliary state. Commands that change such state work on it if it is set.
+    pub(crate) draft: Option<Draft>,
     /// A script is calling commands.
     pub(crate) within_script: bool,
     /// Hash slot that the current script has written to, if a commit is limited to one slot.
@@ -548,9 +548,7 @@ impl Executor {
         // lock the whole keyspace.
         if !nested && (!self.ks.has_ready() || !self.cleared.is_empty()) {
             self.ks.unlock();
-            if command.spec.locks != Locks::Keys {
-                self.discard_cleared(host);
-            }
+            self.discard_cleared(host);
         }
         outcome
     }
@@ -570,8 +568,9 @@ impl Executor {
         }
     }
 
+    #[inline]
     fn discard_cleared(&mut self, host: &mut dyn Host) {
-        for (cleared, in_background) in self.cleared.drain(..) {
+        while let Some((cleared, in_background)) = self.cleared.pop() {
             if in_background {
                 host.discard(cleared);
             }

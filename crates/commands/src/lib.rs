@@ -9,6 +9,8 @@ pub mod acl;
 mod admit;
 mod answer;
 mod arguments;
+pub mod aux_state;
+mod aux_values;
 mod bitmaps;
 mod blocked;
 pub mod blocking;

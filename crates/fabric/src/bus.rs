@@ -63,8 +63,8 @@ pub(crate) struct Bus {
     pub reported: Mutex<Arc<[MemberInfo]>>,
     /// Epoch of that view; 0 if there is none.
     pub epoch: AtomicU64,
-    /// Version of the host's function libraries.
-    pub functions: AtomicU64,
+    /// Version of the host's auxiliary state.
+    pub aux_version: AtomicU64,
     pub consensus: Mutex<ConsensusStatus>,
     pub events: Mutex<Box<dyn Events>>,
     pub traffic: Mutex<BTreeMap<u128, Traffic>>,
@@ -196,7 +196,7 @@ impl Bus {
             agreed: Arc::default(),
             reported: Mutex::new(Arc::from([])),
             epoch: AtomicU64::new(0),
-            functions: AtomicU64::new(0),
+            aux_version: AtomicU64::new(0),
             consensus: Mutex::default(),
             events: Mutex::new(events),
             traffic: Mutex::default(),

@@ -32,8 +32,8 @@ pub trait Events: Send {
     /// This node holds its lease until then ([`crate::Fabric::has_lease`]); none: it has no lease.
     fn lease(&mut self, _until: Option<Instant>) {}
 
-    /// [`crate::Fabric::functions`] have changed; one call may stand for several changes.
-    fn functions(&mut self) {}
+    /// [`crate::Fabric::aux_states`] have changed; one call may stand for several changes.
+    fn aux_states(&mut self) {}
 
     /// A link to a member of the last view is up ([`Connection::link`]). The host reads and writes
     /// it, on another thread.

@@ -58,11 +58,12 @@ impl Leader {
                 self.propose(Command::Arrived { number, incarnation, epoch, slots }).await
             }
             Request::SetFunctions(change) => self.propose(Command::SetFunctions(change)).await,
+            Request::SetAux(change) => self.propose(Command::SetAux(change)).await,
             Request::Leave { number, incarnation } => {
                 self.propose(Command::Leave { number, incarnation }).await
             }
             Request::Forget { uuid } => self.propose(Command::Forget { uuid }).await,
-            Request::Raft(_) | Request::Gossip(_) | Request::HasFunctions { .. } => {
+            Request::Raft(_) | Request::Gossip(_) | Request::HasAux { .. } => {
                 Reply::Failed("not for the leader".into())
             }
         }

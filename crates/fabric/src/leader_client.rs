@@ -1,6 +1,6 @@
 //! Requests of a node to the leader, and to all nodes that may know it.
 
-use crate::AwaitFunctions;
+use crate::AwaitAux;
 use crate::bus::Bus;
 use crate::control::{Control, Target};
 use crate::events::Level;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// Maximum number of redirects of one request.
 const REDIRECTS_MAX: usize = 3;
 
-/// Pause before a member is asked again whether its host has the function libraries.
-const FUNCTIONS_PAUSE: Duration = Duration::from_millis(10);
+/// Pause before a member is asked again whether its host has the auxiliary state.
+const AUX_PAUSE: Duration = Duration::from_millis(10);
 
 /// Client for requests to the Raft leader.
 pub(crate) struct LeaderClient {
@@ -74,9 +74,9 @@ impl LeaderClient {
         None
     }
 
-    /// Asks the other members that hold slots until their hosts have the function libraries.
-    pub async fn await_functions(self, wait: AwaitFunctions) {
-        let AwaitFunctions { version, until, done } = wait;
+    /// Asks the other members that hold slots until their hosts have the auxiliary state.
+    pub async fn await_aux(self, wait: AwaitAux) {
+        let AwaitAux { version, until, done } = wait;
         let (own, timeout) = (self.bus.uuid(), self.bus.timing.renewal);
         let members = self.bus.reported.lock().clone();
         let others = members.iter().filter(|member| member.holds_slots && member.uuid != own);
@@ -86,12 +86,12 @@ impl LeaderClient {
             let control = self.control.clone();
             asked.spawn(async move {
                 while Instant::now() < until {
-                    let request = Request::HasFunctions { version };
+                    let request = Request::HasAux { version };
                     let reply = control.call(target.clone(), request, timeout).await;
                     if matches!(reply, Ok(Reply::Done)) {
                         break;
                     }
-                    tokio::time::sleep(FUNCTIONS_PAUSE).await;
+                    tokio::time::sleep(AUX_PAUSE).await;
                 }
             });
         }

@@ -21,7 +21,7 @@
 //! | `control`, `links` | connections for requests, and for the data plane |
 //! | `connection` | bytes of a data-plane link, used by the host's thread |
 //! | `state` | replicated state: members, incarnations, slots, views |
-//! | `functions` | function libraries, a part of it |
+//! | `aux_states` | function libraries and other auxiliary state, a part of it |
 //! | `placement` | slots with fewer owners than data members, from view to view |
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
@@ -62,13 +62,13 @@
 //! that. A copied or restored directory of a voter may vote twice before it is detected:
 //! directories must not be copied.
 
+mod aux_states;
 mod bus;
 mod changes;
 mod connection;
 mod control;
 mod discovery;
 mod events;
-mod functions;
 mod leader;
 mod leader_client;
 mod lease;
@@ -84,10 +84,10 @@ mod trust;
 mod voters;
 mod wire;
 
+pub use aux_states::{AUX_MAX, AuxChange, AuxOutcome, AuxStates};
 pub use bus::Traffic;
 pub use connection::{Connection, Link};
 pub use events::{Events, Level};
-pub use functions::{FUNCTIONS_MAX, Functions, FunctionsChange, FunctionsOutcome, functions_len};
 pub use settings::{Copies, Hold, Role, Settings, Start};
 pub use state::MemberInfo;
 pub use trust::TrustError;
@@ -155,13 +155,13 @@ pub(crate) enum HostCommand {
     Hold(Identity, Hold),
     Arrived(Identity, u64, Vec<(Slot, Slot)>),
     Rejoin(Identity),
-    SetFunctions(FunctionsChange),
-    AwaitFunctions(AwaitFunctions),
+    SetAux(AuxChange),
+    AwaitAux(AwaitAux),
     Forget(u128),
 }
 
-/// Wait of a thread until other hosts have a version of the function libraries.
-pub(crate) struct AwaitFunctions {
+/// Wait of a thread until other hosts have a version of the auxiliary state.
+pub(crate) struct AwaitAux {
     pub version: u64,
     pub until: Instant,
     /// Dropped when the wait ends.
@@ -321,29 +321,29 @@ impl Fabric {
         (state.member(own).is_some() && state.may_claim(own.node.0), state.epoch)
     }
 
-    /// The function libraries, as far as this node knows. While it is a member they are at least as
+    /// The auxiliary state, as far as this node knows. While it is a member they are at least as
     /// new as at its admission.
-    pub fn functions(&self) -> Arc<Functions> {
-        self.bus.agreed.state.lock().functions().clone()
+    pub fn aux_states(&self) -> Arc<AuxStates> {
+        self.bus.agreed.state.lock().aux_states().clone()
     }
 
-    /// Proposes a change of the function libraries, of at most [`FUNCTIONS_MAX`] bytes. The request
-    /// may be lost; repeat it while [`Functions::outcome`] is open.
-    pub fn set_functions(&self, change: FunctionsChange) {
-        drop(self.commands.send(HostCommand::SetFunctions(change)));
+    /// Proposes a change of auxiliary state, of at most [`AUX_MAX`] bytes together. The request
+    /// may be lost; repeat it while [`AuxStates::outcome`] is open.
+    pub fn set_aux(&self, change: AuxChange) {
+        drop(self.commands.send(HostCommand::SetAux(change)));
     }
 
-    /// Records the version of the function libraries that the host has, for other members to query.
-    pub fn has_functions(&self, version: u64) {
-        self.bus.functions.store(version, Ordering::Release);
+    /// Records the version of the auxiliary state that the host has, for other members to query.
+    pub fn has_aux(&self, version: u64) {
+        self.bus.aux_version.store(version, Ordering::Release);
     }
 
-    /// Blocks until the hosts of all members that hold slots have function libraries of this
+    /// Blocks until the hosts of all members that hold slots have auxiliary state of this
     /// version or a newer one, or the timeout passes.
-    pub fn await_functions(&self, version: u64, timeout: Duration) {
+    pub fn await_aux(&self, version: u64, timeout: Duration) {
         let (done, end) = std::sync::mpsc::sync_channel(0);
-        let wait = AwaitFunctions { version, until: Instant::now() + timeout, done };
-        drop(self.commands.send(HostCommand::AwaitFunctions(wait)));
+        let wait = AwaitAux { version, until: Instant::now() + timeout, done };
+        drop(self.commands.send(HostCommand::AwaitAux(wait)));
         let _ = end.recv_timeout(timeout);
     }
 
@@ -528,9 +528,9 @@ async fn pause(
                     HostCommand::Hold(..)
                     | HostCommand::Arrived(..)
                     | HostCommand::Rejoin(_)
-                    | HostCommand::SetFunctions(_)
+                    | HostCommand::SetAux(_)
                     | HostCommand::Forget(_)
-                    | HostCommand::AwaitFunctions(_),
+                    | HostCommand::AwaitAux(_),
                 ) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
             },

@@ -72,8 +72,8 @@ pub(crate) struct Session<'a> {
     leaving: Option<Instant>,
     /// The host's last request about slots.
     hold: Option<Hold>,
-    /// Version of the function libraries last reported to the host.
-    reported_functions: u64,
+    /// Version of the auxiliary state last reported to the host.
+    reported_aux: u64,
     /// Epoch and imported slots of the host's last arrival report.
     arrived: Option<(u64, Vec<(u16, u16)>)>,
 }
@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
             announced: Instant::now(),
             leaving: None,
             hold: None,
-            reported_functions: 0,
+            reported_aux: 0,
             arrived: None,
         };
         let end = match session.begin().await {
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
                 biased;
                 command = commands.recv() => self.handle_command(command),
                 () = agreed.changed.notified() => {
-                    self.report_functions();
+                    self.report_aux();
                     self.report_views()
                 }
                 outcome = reported.recv() => match outcome {
@@ -234,9 +234,13 @@ impl<'a> Session<'a> {
                 // The report is sent with the next renewal, which limits the rate of views.
                 return None;
             }
-            Some(HostCommand::SetFunctions(change)) => {
+            Some(HostCommand::SetAux(change)) => {
                 let client = self.client();
-                tokio::spawn(async move { client.ask(Request::SetFunctions(change)).await });
+                let request = match change.functions_only() {
+                    Ok(change) => Request::SetFunctions(change),
+                    Err(change) => Request::SetAux(change),
+                };
+                tokio::spawn(async move { client.ask(request).await });
                 return None;
             }
             Some(HostCommand::Forget(uuid)) => {
@@ -244,8 +248,8 @@ impl<'a> Session<'a> {
                 tokio::spawn(async move { client.ask(Request::Forget { uuid }).await });
                 return None;
             }
-            Some(HostCommand::AwaitFunctions(wait)) => {
-                tokio::spawn(self.client().await_functions(wait));
+            Some(HostCommand::AwaitAux(wait)) => {
+                tokio::spawn(self.client().await_aux(wait));
                 return None;
             }
             Some(HostCommand::Rejoin(own)) if self.is_own(own) => {
@@ -411,8 +415,8 @@ impl<'a> Session<'a> {
             request => request,
         };
         let Some(reply) = reply else { return };
-        if let Request::HasFunctions { version } = request {
-            let has = self.around.bus.functions.load(Ordering::Acquire) >= version;
+        if let Request::HasAux { version } = request {
+            let has = self.around.bus.aux_version.load(Ordering::Acquire) >= version;
             return drop(reply.send(if has { Reply::Done } else { Reply::Wait }));
         }
         let (consensus, leader) = (self.consensus.clone(), self.leader.clone());
@@ -488,12 +492,12 @@ impl<'a> Session<'a> {
         self.report_views().or_else(|| self.look())
     }
 
-    /// Notifies the host if the function libraries have changed.
-    fn report_functions(&mut self) {
+    /// Notifies the host if the auxiliary state has changed.
+    fn report_aux(&mut self) {
         let bus = &self.around.bus;
-        let version = bus.agreed.state.lock().functions().version;
-        if std::mem::replace(&mut self.reported_functions, version) != version {
-            bus.events.lock().functions();
+        let version = bus.agreed.state.lock().aux_states().version;
+        if std::mem::replace(&mut self.reported_aux, version) != version {
+            bus.events.lock().aux_states();
         }
     }
 

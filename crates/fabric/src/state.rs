@@ -13,12 +13,13 @@
 //! Arrived    it has the data of slots, and becomes an owner of them
 //! BeginAnew  slots that have waited in vain for their last owner start empty
 //! SetFunctions  replaces the function libraries
+//! SetAux     replaces auxiliary state: function libraries, and other states by name
 //! ```
 //!
 //! Each command that changes members or slots makes at least one view. The last views are kept, so
 //! that a lagging member sees every one.
 
-use crate::functions::{Functions, FunctionsChange};
+use crate::aux_states::{AuxChange, AuxStates, FunctionsChange};
 use crate::placement::{Around, Event, Range, Sparse, expand};
 use crate::settings::{Copies, Role};
 use crate::wire::{decode, encode};
@@ -41,6 +42,10 @@ const SPARSE: u8 = 2;
 
 /// First byte of an encoded state with function libraries; the state without them follows.
 const WITH_FUNCTIONS: u8 = 3;
+
+/// First byte of an encoded state with auxiliary state other than function libraries; that state by
+/// name and the state without it follow.
+const WITH_AUX: u8 = 5;
 
 /// First byte of an encoded state with nodes that have left; their uuids and the state without them
 /// follow.
@@ -140,6 +145,7 @@ pub(crate) enum Command {
     Forget {
         uuid: u128,
     },
+    SetAux(AuxChange),
 }
 
 /// Result of a command.
@@ -218,7 +224,7 @@ pub(crate) struct State {
     #[serde(skip)]
     sparse: Option<Sparse>,
     #[serde(skip)]
-    functions: Arc<Functions>,
+    aux: Arc<AuxStates>,
     /// Former members that have left or were forgotten; all other former members have failed.
     #[serde(skip)]
     leavers: BTreeSet<u128>,
@@ -267,13 +273,16 @@ impl State {
                 }
                 Answer::Done
             }
-            Command::SetFunctions(change) => {
-                if let Some(functions) = self.functions.after(change) {
-                    self.functions = Arc::new(functions);
-                }
-                Answer::Done
-            }
+            Command::SetFunctions(change) => self.set_aux(&change.into()),
+            Command::SetAux(change) => self.set_aux(&change),
         }
+    }
+
+    fn set_aux(&mut self, change: &AuxChange) -> Answer {
+        if let Some(after) = self.aux.after(change) {
+            self.aux = Arc::new(after);
+        }
+        Answer::Done
     }
 
     /// Removes a member; returns its uuid if it was one.
@@ -296,9 +305,9 @@ impl State {
         self.copies
     }
 
-    /// The function libraries.
-    pub fn functions(&self) -> &Arc<Functions> {
-        &self.functions
+    /// The auxiliary state.
+    pub fn aux_states(&self) -> &Arc<AuxStates> {
+        &self.aux
     }
 
     /// Whether any member accepts slots.
@@ -543,7 +552,7 @@ impl State {
         Some(Step { view: Arc::new(view), members: past.members.clone().into() })
     }
 
-    /// Encodes the state. Without few owners and function libraries, all versions can read it.
+    /// Encodes the state. Without few owners and auxiliary state, all versions can read it.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let rest = self.bytes_without_leavers()?;
         if self.leavers.is_empty() {
@@ -555,12 +564,22 @@ impl State {
     }
 
     fn bytes_without_leavers(&self) -> io::Result<Vec<u8>> {
+        let rest = self.bytes_with_functions()?;
+        if self.aux.others.is_empty() {
+            return Ok(rest);
+        }
+        let mut bytes = vec![WITH_AUX];
+        bytes.extend(encode(&(&self.aux.others, rest))?);
+        Ok(bytes)
+    }
+
+    fn bytes_with_functions(&self) -> io::Result<Vec<u8>> {
         let rest = self.bytes_of_members()?;
-        if self.functions.version == 0 {
+        if self.aux.version == 0 {
             return Ok(rest);
         }
         let mut bytes = vec![WITH_FUNCTIONS];
-        bytes.extend(encode(&(&*self.functions, rest))?);
+        bytes.extend(encode(&(&*self.aux, rest))?);
         Ok(bytes)
     }
 
@@ -583,11 +602,21 @@ impl State {
     }
 
     fn from_bytes_without_leavers(bytes: &[u8]) -> io::Result<Self> {
+        let Some(bytes) = bytes.strip_prefix(&[WITH_AUX]) else {
+            return Self::from_bytes_with_functions(bytes);
+        };
+        let (others, rest): (BTreeMap<Vec<u8>, Vec<u8>>, Vec<u8>) = decode(bytes)?;
+        let mut state = Self::from_bytes_with_functions(&rest)?;
+        Arc::make_mut(&mut state.aux).others = others;
+        Ok(state)
+    }
+
+    fn from_bytes_with_functions(bytes: &[u8]) -> io::Result<Self> {
         let Some(bytes) = bytes.strip_prefix(&[WITH_FUNCTIONS]) else {
             return Self::from_bytes_of_members(bytes);
         };
-        let (functions, rest): (Functions, Vec<u8>) = decode(bytes)?;
-        Ok(State { functions: Arc::new(functions), ..Self::from_bytes_of_members(&rest)? })
+        let (aux, rest): (AuxStates, Vec<u8>) = decode(bytes)?;
+        Ok(State { aux: Arc::new(aux), ..Self::from_bytes_of_members(&rest)? })
     }
 
     fn from_bytes_of_members(bytes: &[u8]) -> io::Result<Self> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::functions::{FUNCTIONS_MAX, FunctionsOutcome};
+use crate::aux_states::{AUX_MAX, AuxOutcome, FunctionsChange};
 use petrel_cluster::SLOTS;
 
 fn applicant(uuid: u128) -> Applicant {
@@ -204,32 +204,32 @@ fn a_state_survives_being_written_down() {
     assert_eq!(postcard::from_bytes::<State>(&bytes), Ok(state));
 }
 
-fn set_functions(state: &mut State, from: u64, mark: u64, sources: &[&str]) -> FunctionsOutcome {
+fn set_functions(state: &mut State, from: u64, mark: u64, sources: &[&str]) -> AuxOutcome {
     let sources = sources.iter().map(|source| source.as_bytes().to_vec()).collect();
     let epoch = state.epoch;
     state.apply(Command::SetFunctions(FunctionsChange { from, mark, sources }));
     assert_eq!(state.epoch, epoch);
-    state.functions().outcome(from, mark)
+    state.aux_states().outcome(from, mark)
 }
 
 #[test]
 fn libraries_of_functions_change_from_the_version_that_a_change_was_made_from() {
     let mut state = founded();
-    assert_eq!(state.functions().outcome(0, 7), FunctionsOutcome::Open);
-    assert_eq!(set_functions(&mut state, 0, 7, &["a"]), FunctionsOutcome::Made);
-    assert_eq!(set_functions(&mut state, 0, 8, &["b"]), FunctionsOutcome::Lost);
+    assert_eq!(state.aux_states().outcome(0, 7), AuxOutcome::Open);
+    assert_eq!(set_functions(&mut state, 0, 7, &["a"]), AuxOutcome::Made);
+    assert_eq!(set_functions(&mut state, 0, 8, &["b"]), AuxOutcome::Lost);
     // A repeated request is applied once.
-    assert_eq!(set_functions(&mut state, 1, 9, &["a", "b"]), FunctionsOutcome::Made);
-    assert_eq!(set_functions(&mut state, 1, 9, &["a", "b"]), FunctionsOutcome::Made);
-    assert_eq!((state.functions().version, state.functions().sources.len()), (2, 2));
-    assert_eq!(set_functions(&mut state, 3, 10, &[]), FunctionsOutcome::Open);
-    let large = "x".repeat(FUNCTIONS_MAX);
-    assert_eq!(set_functions(&mut state, 2, 11, &[&large]), FunctionsOutcome::Open);
+    assert_eq!(set_functions(&mut state, 1, 9, &["a", "b"]), AuxOutcome::Made);
+    assert_eq!(set_functions(&mut state, 1, 9, &["a", "b"]), AuxOutcome::Made);
+    assert_eq!((state.aux_states().version, state.aux_states().sources.len()), (2, 2));
+    assert_eq!(set_functions(&mut state, 3, 10, &[]), AuxOutcome::Open);
+    let large = "x".repeat(AUX_MAX);
+    assert_eq!(set_functions(&mut state, 2, 11, &[&large]), AuxOutcome::Open);
     for mark in 100..200 {
-        let from = state.functions().version;
-        assert_eq!(set_functions(&mut state, from, mark, &[]), FunctionsOutcome::Made);
+        let from = state.aux_states().version;
+        assert_eq!(set_functions(&mut state, from, mark, &[]), AuxOutcome::Made);
     }
-    assert_eq!(state.functions().outcome(1, 9), FunctionsOutcome::Unknown);
+    assert_eq!(state.aux_states().outcome(1, 9), AuxOutcome::Unknown);
 }
 
 #[test]
@@ -251,9 +251,37 @@ fn a_state_with_libraries_of_functions_survives_being_written_down() {
         let (first, mut again) = read(&state);
         assert_eq!(first, WITH_FUNCTIONS);
         assert_eq!(again, state);
-        assert_eq!(set_functions(&mut again, 0, 7, &["a", "b"]), FunctionsOutcome::Made);
+        assert_eq!(set_functions(&mut again, 0, 7, &["a", "b"]), AuxOutcome::Made);
         assert_eq!(again, state);
     }
+}
+
+#[test]
+fn other_auxiliary_state_changes_by_name_and_survives_being_written_down() {
+    let mut state = founded();
+    let set = |state: &mut State, from, mark, sources, others: &[(&str, &str)]| {
+        let others = others.iter().map(|(name, form)| ((*name).into(), (*form).into()));
+        let change = AuxChange { from, mark, sources, others: others.collect() };
+        state.apply(Command::SetAux(change));
+        state.aux_states().outcome(from, mark)
+    };
+    assert_eq!(set(&mut state, 0, 7, None, &[("a", "1"), ("b", "2")]), AuxOutcome::Made);
+    assert_eq!(set(&mut state, 0, 8, None, &[("a", "3")]), AuxOutcome::Lost);
+    assert_eq!(set_functions(&mut state, 1, 9, &["source"]), AuxOutcome::Made);
+    assert_eq!(set(&mut state, 2, 10, None, &[("b", "")]), AuxOutcome::Made);
+    let large = "x".repeat(AUX_MAX);
+    assert_eq!(set(&mut state, 3, 11, None, &[("b", &large)]), AuxOutcome::Open);
+    let aux = state.aux_states().clone();
+    assert_eq!(aux.others, [(b"a".to_vec(), b"1".to_vec())].into());
+    assert_eq!((aux.version, &aux.sources[..]), (3, &[b"source".to_vec()][..]));
+    let bytes = state.to_bytes().expect("it is plain data");
+    assert_eq!(bytes[0], WITH_AUX);
+    let mut again = State::from_bytes(&bytes).expect("it was just written");
+    assert_eq!(again, state);
+    assert_eq!(set(&mut again, 3, 12, Some(vec![]), &[("a", "")]), AuxOutcome::Made);
+    assert!(again.aux_states().is_empty());
+    // Versions without other states can read it.
+    assert_eq!(again.to_bytes().expect("it is plain data")[0], WITH_FUNCTIONS);
 }
 
 #[path = "sparse_tests.rs"]

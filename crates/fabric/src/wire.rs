@@ -12,7 +12,7 @@
 //! Messages are encoded with postcard. Enums and structs are only extended at their ends, and bytes
 //! after a message in its frame are ignored.
 
-use crate::functions::FunctionsChange;
+use crate::aux_states::{AuxChange, FunctionsChange};
 use crate::state::{Admission, Applicant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -119,13 +119,14 @@ pub(crate) enum Request {
         slots: Vec<(u16, u16)>,
     },
     SetFunctions(FunctionsChange),
-    /// Whether the host has these function libraries or newer ones: `Done`, or `Wait`.
-    HasFunctions {
+    /// Whether the host has this auxiliary state or newer state: `Done`, or `Wait`.
+    HasAux {
         version: u64,
     },
     Forget {
         uuid: u128,
     },
+    SetAux(AuxChange),
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

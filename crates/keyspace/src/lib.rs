@@ -33,6 +33,11 @@ pub mod event {
 pub use structures::hash_slot;
 pub use structures::packed;
 
+/// Auxiliary state: names, and the form of function libraries.
+pub mod aux_state {
+    pub use crate::state::aux_state::*;
+}
+
 /// Value types: what a type of value beside strings and collections consists of.
 pub mod custom {
     pub use crate::mutators::custom::KeySlot;

@@ -3,12 +3,11 @@
 use crate::extra::Extra;
 use crate::vm::Stack;
 use mlua_sys as ffi;
-use mlua_sys::lua_State;
 use std::ptr::NonNull;
 
 /// A state with what belongs to it, closed when dropped.
 pub(crate) struct Interpreter {
-    state: NonNull<lua_State>,
+    stack: Stack,
     extra: NonNull<Extra>,
 }
 
@@ -20,18 +19,26 @@ impl Interpreter {
     /// A new state without libraries; none if there is no memory for it.
     pub fn new(extra: Extra) -> Option<Self> {
         let extra = Box::into_raw(Box::new(extra));
-        // SAFETY: the allocator is made for this user data, which outlives the state.
-        let state = unsafe { ffi::lua_newstate(crate::allocator::allocate, extra.cast()) };
-        let extra = NonNull::new(extra)?;
-        Some(Interpreter { state: NonNull::new(state)?, extra })
+        // SAFETY: the allocator is made for this user data, which outlives the state. The state is
+        // alive for as long as this is, and the holder of a stack has borrowed the interpreter.
+        let stack = unsafe {
+            let state = ffi::lua_newstate(crate::allocator::allocate, extra.cast());
+            Stack::of(NonNull::new(state)?)
+        };
+        Some(Interpreter { stack, extra: NonNull::new(extra)? })
     }
 
     /// The state's stack.
     #[inline]
     pub fn stack(&self) -> Stack {
-        // SAFETY: the state is alive for as long as this is, and the holder of a stack has borrowed
-        // the interpreter.
-        unsafe { Stack::of(self.state) }
+        self.stack
+    }
+
+    /// Like [`Stack::with`], without asking the interpreter for the place of the extra.
+    #[inline]
+    pub fn with<T>(&self, work: impl FnOnce(&mut Extra) -> T) -> T {
+        // SAFETY: as in `Stack::with`; this owns the extra.
+        work(unsafe { &mut *self.extra.as_ptr() })
     }
 }
 
@@ -39,7 +46,7 @@ impl Drop for Interpreter {
     fn drop(&mut self) {
         // SAFETY: this owns both; the state, which uses the other, goes first.
         unsafe {
-            ffi::lua_close(self.state.as_ptr());
+            ffi::lua_close(self.stack.raw());
             drop(Box::from_raw(self.extra.as_ptr()));
         }
     }

@@ -85,7 +85,7 @@ impl Lua {
 
     /// Bytes in use.
     pub fn memory(&self) -> usize {
-        self.interpreter.stack().with(|extra| extra.memory.used)
+        self.interpreter.with(|extra| extra.memory.used)
     }
 
     /// Functions that are kept.
@@ -175,7 +175,7 @@ impl Lua {
         };
         self.lists.iter_mut().for_each(|list| list.empty(stack));
         // Options set by one script are not seen by the next.
-        stack.with(|extra| extra.json = Default::default());
+        self.interpreter.with(|extra| extra.json = Default::default());
         result
     }
 
@@ -257,14 +257,14 @@ impl Lua {
             result = returned_error(stack).map_or(Ok(()), Err);
         }
         if result.is_ok() {
-            let protocol = stack.with(|extra| extra.protocol);
+            let protocol = self.interpreter.with(|extra| extra.protocol);
             result = convert::write(stack, protocol, reply);
         }
         self.end();
         stack.set_top(BASE);
-        if stack.with(|extra| extra.memory.is_littered()) {
+        if self.interpreter.with(|extra| extra.memory.is_littered()) {
             stack.collect();
-            stack.with(|extra| extra.memory.collected = extra.memory.used);
+            self.interpreter.with(|extra| extra.memory.collected = extra.memory.used);
         }
         result
     }
@@ -275,7 +275,7 @@ impl Lua {
         // caller of this returns.
         let server: NonNull<dyn Server + 'static> =
             unsafe { std::mem::transmute(NonNull::from(server)) };
-        self.interpreter.stack().with(|extra| {
+        self.interpreter.with(|extra| {
             extra.protocol = Protocol::Resp2;
             extra.server = Some(server);
         });
@@ -284,7 +284,7 @@ impl Lua {
     /// Forgets the server, and whatever else is only about the running script.
     fn end(&mut self) {
         let stack = self.interpreter.stack();
-        let sets_collector = stack.with(|extra| {
+        let sets_collector = self.interpreter.with(|extra| {
             extra.server = None;
             extra.killed = None;
             extra.take_end();
@@ -298,9 +298,9 @@ impl Lua {
     /// Calls the function below this many arguments and leaves one result.
     fn call(&mut self, args: c_int) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
-        stack.with(|extra| extra.memory.lenient = false);
+        self.interpreter.with(|extra| extra.memory.lenient = false);
         let result = stack.protected_call(args, 1, HANDLER);
-        let (failure, end) = stack.with(|extra| {
+        let (failure, end) = self.interpreter.with(|extra| {
             extra.memory.lenient = true;
             (extra.failure.take(), extra.take_end())
         });
@@ -323,7 +323,7 @@ impl Lua {
 
     /// The seed of `math.random` for the scripts that follow.
     pub fn seed(&mut self, seed: u64) {
-        self.interpreter.stack().with(|extra| extra.random = Random::new(seed));
+        self.interpreter.with(|extra| extra.random = Random::new(seed));
     }
 
     /// Collects garbage.

@@ -160,6 +160,25 @@ pub fn hidden(argument: &[u8]) -> Option<&[u8]> {
     argument.strip_prefix(HIDDEN)
 }
 
+/// Writes auxiliary state for streams of commands, as the argument of an `ECHO`: nothing happens at
+/// a Redis replica.
+pub fn hide_aux(name: &[u8], bytes: &[u8]) -> Vec<u8> {
+    hide(0, &Effect::Aux { name, bytes })
+}
+
+/// The name and the whole form in an argument of [`hide_aux`]; none if it is another argument.
+///
+/// # Errors
+/// If something else than auxiliary state is hidden in it.
+pub fn hidden_aux(argument: &[u8]) -> Option<Result<(Vec<u8>, Vec<u8>), Malformed>> {
+    let (mut bytes, mut context) = (Bytes(hidden(argument)?), Context::default());
+    let taken = take_effect(&mut bytes, &mut context, |_, logged| match logged {
+        Logged::Effect(Effect::Aux { name, bytes }) => Ok((name.to_vec(), bytes.to_vec())),
+        _ => Err(Malformed),
+    });
+    Some(taken.flatten().and_then(|taken| bytes.end().map(|()| taken)))
+}
+
 /// Applies a group of effects on these keys. Their stripes are held.
 ///
 /// # Errors
@@ -182,8 +201,8 @@ pub trait Keeper {
     /// A database was emptied: its former contents are to be freed.
     fn cleared(&mut self, cleared: Cleared);
 
-    /// These are the sources of all libraries of functions from now on.
-    fn functions(&mut self, handle: &mut Handle, sources: &[&[u8]]);
+    /// Auxiliary state has this whole form from now on.
+    fn aux(&mut self, handle: &mut Handle, name: &[u8], bytes: &[u8]);
 
     /// An effect does not fit the present value, and is skipped.
     fn misfit(&mut self, misfit: Misfit);
@@ -247,8 +266,8 @@ pub fn apply_surveyed(
     }
     hold(handle, keys.iter().map(|(_, hash)| *hash), whole);
     let applied = each(group, |db, logged| match logged {
-        Logged::Effect(Effect::Functions { sources }) => {
-            keeper.functions(handle, sources);
+        Logged::Effect(Effect::Aux { name, bytes }) => {
+            keeper.aux(handle, name, bytes);
             Ok(())
         }
         Logged::Effect(Effect::Clear) => {

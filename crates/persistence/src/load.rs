@@ -13,11 +13,12 @@ pub use beside::{LoadFrom, Settle, load_from};
 
 use crate::check::Census;
 use crate::rdb::{
-    self, Error, FileError, FileReader, Head, Item, Leniency, Nowhere, Section, ShownKey, Slice,
-    Source, ValueReader, next_key, read_text, read_value, skip_value,
+    self, AUX_STATE, Error, FileError, FileReader, Head, Item, Leniency, Nowhere, Section,
+    ShownKey, Slice, Source, ValueReader, next_key, read_text, read_value, skip_value,
 };
 use crate::value::Builder;
 use beside::{Beside, Holds, WHOLE_MAX};
+use petrel_keyspace::aux_state::{FUNCTIONS, is_name, put_texts};
 use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Options, Type, Value};
 use std::fs::File;
 use std::io::Read;
@@ -128,6 +129,19 @@ pub struct Loaded {
     pub end: u64,
     /// Whether all of it was loaded: false if that was ended early ([`Progress::stop`]).
     pub is_whole: bool,
+}
+
+impl Loaded {
+    /// Auxiliary state in the file: names and whole forms. The function libraries come first, even
+    /// if there are none.
+    pub fn aux_states(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let functions = (FUNCTIONS.to_vec(), put_texts(&self.functions));
+        let others = self.aux.iter().filter_map(|(name, form)| {
+            let name = name.strip_prefix(AUX_STATE).filter(|name| is_name(name))?;
+            (name != FUNCTIONS).then(|| (name.to_vec(), form.clone()))
+        });
+        std::iter::once(functions).chain(others).collect()
+    }
 }
 
 /// Loads a file of `len` bytes, or [`UNKNOWN_LEN`], into a keyspace that no other thread changes

@@ -11,6 +11,7 @@
 //! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
 //! | `Custom` of a type that Redis does not have | `SREM key effect` |
 //! | `Store`, `CopyFrom` of such a type | `DEL`; `SREM key effect`, `SMOVE from key effect` |
+//! | `Aux` of state that Redis does not have | `ECHO effect` |
 //! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
 //!
 //! Changes of one element become the command of the effect's name; [`super::streams`] has streams.
@@ -25,7 +26,7 @@ use crate::commands::{Arg, Batch, Commands, command, gather};
 use petrel_keyspace::custom::{CommandWriter, type_of_number};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::{Effect, HashRef, Published, Removal, StrRef, Type, View};
-use petrel_persistence::effects::{hidden, hide};
+use petrel_persistence::effects::{hidden, hide, hide_aux};
 use petrel_persistence::rdb::Dialect;
 use petrel_persistence::value;
 use std::ops::ControlFlow;
@@ -33,8 +34,8 @@ use std::ops::ControlFlow;
 /// The version of RDB that hashes with expiring fields came with, and so the commands for them.
 const FIELDS_EXPIRE_VERSION: u16 = 12;
 
-/// The version of RDB that came with functions, and with the channels of shards.
-const FUNCTIONS_VERSION: u16 = 10;
+/// The version of RDB that came with the channels of shards.
+const SHARDED_VERSION: u16 = 10;
 
 /// Capabilities of the replicas.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,6 +47,10 @@ pub struct Understood {
     /// Databases: a flush of all of them is one command.
     pub databases: u16,
 }
+
+/// Writes the whole form of auxiliary state as commands for servers that load RDB of at most this
+/// version; false if Redis has no such state.
+pub type WriteAux = fn(&[u8], &[u8], u16, &mut dyn CommandWriter) -> bool;
 
 /// Elements of a list that are removed together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,11 +68,22 @@ impl CommandWriter for Commands {
     }
 }
 
+/// Selects database 0 before commands, if there are any.
+struct InFirstDatabase<'c>(&'c mut Commands);
+
+impl CommandWriter for InFirstDatabase<'_> {
+    fn command(&mut self, name: &'static str, args: &[&[u8]]) {
+        self.0.select(0);
+        self.0.command(name, args);
+    }
+}
+
 /// Writes the effects of a thread as commands.
 #[derive(Debug)]
 pub struct Encoder {
     pub(crate) commands: Commands,
     pub(crate) understood: Understood,
+    write_aux: WriteAux,
     /// An element that no list has: it marks a place for the next command.
     mark: Box<[u8]>,
     marked: Marked,
@@ -82,9 +98,10 @@ pub struct Encoder {
 impl Encoder {
     /// An encoder for replicas that understand so much; `mark` is an element that no client can
     /// guess.
-    pub fn new(understood: Understood, mark: &[u8]) -> Self {
+    pub fn new(understood: Understood, mark: &[u8], write_aux: WriteAux) -> Self {
         Encoder {
             commands: Commands::default(),
+            write_aux,
             understood,
             mark: mark.into(),
             marked: Marked::default(),
@@ -112,21 +129,19 @@ impl Encoder {
         }
     }
 
-    /// Adds the sources of all libraries of functions: others are gone.
-    pub fn functions<'a>(&mut self, sources: impl Iterator<Item = &'a [u8]>) {
-        if self.understood.version_max < FUNCTIONS_VERSION {
-            return;
-        }
+    /// Adds the whole form of auxiliary state: former state of this name is gone.
+    fn aux(&mut self, name: &[u8], form: &[u8]) {
         self.settle();
-        self.commands.select(0);
-        command!(self.commands, "FUNCTION", "FLUSH");
-        sources.for_each(|source| command!(self.commands, "FUNCTION", "LOAD", source));
+        let out = &mut InFirstDatabase(&mut self.commands);
+        if !(self.write_aux)(name, form, self.understood.version_max, out) {
+            out.command("ECHO", &[&hide_aux(name, form)]);
+        }
     }
 
     /// Adds a message to subscribers: those of replicas get it from these.
     pub fn message(&mut self, message: &Published<'_>) {
         let &Published { db, is_sharded, channel, payload } = message;
-        if is_sharded && self.understood.version_max < FUNCTIONS_VERSION {
+        if is_sharded && self.understood.version_max < SHARDED_VERSION {
             return;
         }
         self.settle();
@@ -183,7 +198,7 @@ impl Encoder {
         if !continues {
             self.settle_list();
         }
-        if !matches!(effect, Effect::Clear | Effect::Functions { .. }) {
+        if !matches!(effect, Effect::Clear | Effect::Aux { .. }) {
             self.commands.select(db);
         }
         self.write(db, effect, continues);
@@ -253,7 +268,7 @@ impl Encoder {
                     None => self.hide(db, key, effect),
                 }
             }
-            Effect::Functions { sources } => self.functions(sources.iter().copied()),
+            Effect::Aux { name, bytes } => self.aux(name, bytes),
             Effect::Clear => self.clear_database(db),
             Effect::Swap { with } => command!(commands, "SWAPDB", db, with),
         }

@@ -5,9 +5,18 @@ use petrel_resp::{Limits, Parsed, Resume, parse};
 const UNDERSTOOD: Understood =
     Understood { dialect: Dialect::Redis, version_max: u16::MAX, databases: 3 };
 
+/// Redis has state `known` only.
+fn write_aux(name: &[u8], form: &[u8], version_max: u16, out: &mut dyn CommandWriter) -> bool {
+    if name == b"known" && version_max >= 10 {
+        out.command("FUNCTION", &[b"FLUSH"]);
+        out.command("FUNCTION", &[b"LOAD", form]);
+    }
+    name == b"known"
+}
+
 /// The commands of a commit as lines, by the server's own parser.
 fn lines(understood: Understood, effects: &[(u16, Effect<'_>)]) -> Vec<String> {
-    let mut encoder = Encoder::new(understood, b"MARK");
+    let mut encoder = Encoder::new(understood, b"MARK", write_aux);
     effects.iter().for_each(|(db, effect)| encoder.add(*db, effect));
     let batch = encoder.finish().expect("something to be said");
     let (mut rest, mut lines) = (&batch.bytes[batch.skip..], Vec::new());
@@ -167,22 +176,26 @@ fn streams() {
 }
 
 #[test]
-fn functions_replace_all_others() {
-    let mut encoder = Encoder::new(UNDERSTOOD, b"MARK");
-    assert!(encoder.finish().is_none());
-    encoder.functions([&b"a"[..], b"b"].into_iter());
-    let batch = encoder.finish().unwrap();
-    let text = String::from_utf8(batch.bytes.clone()).unwrap();
-    assert!(
-        text.starts_with("*1\r\n$5\r\nMULTI\r\n*2\r\n$8\r\nFUNCTION\r\n$5\r\nFLUSH\r\n"),
-        "{text}"
-    );
-    assert!(text.ends_with("$4\r\nLOAD\r\n$1\r\nb\r\n*1\r\n$4\r\nEXEC\r\n"), "{text}");
+fn auxiliary_state_is_commands_or_hidden() {
+    let aux = |name| Effect::Aux { name, bytes: b"form" };
+    let known = ["MULTI", "FUNCTION FLUSH", "FUNCTION LOAD form", "EXEC"];
+    assert_eq!(lines(UNDERSTOOD, &[(2, aux(b"known"))]), known);
+    let unknown = lines(UNDERSTOOD, &[(0, aux(b"other"))]);
+    assert_eq!(unknown.len(), 1);
+    let argument = hide_aux(b"other", b"form");
+    assert_eq!(unknown[0], format!("ECHO {}", argument.escape_ascii()));
+    let taken = petrel_persistence::effects::hidden_aux(&argument).unwrap();
+    assert_eq!(taken, Ok((b"other".to_vec(), b"form".to_vec())));
+    for len in 1..6 {
+        let cut = &argument[..argument.len() - len];
+        assert!(petrel_persistence::effects::hidden_aux(cut).unwrap().is_err(), "{len}");
+    }
+    assert!(petrel_persistence::effects::hidden_aux(b"text").is_none());
 }
 
 #[test]
 fn messages_stand_between_the_changes_around_them() {
-    let mut encoder = Encoder::new(UNDERSTOOD, b"MARK");
+    let mut encoder = Encoder::new(UNDERSTOOD, b"MARK", write_aux);
     let add = Effect::MemberAdd { key: b"s", member: b"a" };
     let message = Published { db: 0, is_sharded: false, channel: b"c", payload: b"p" };
     encoder.add(0, &add);
@@ -196,8 +209,8 @@ fn messages_stand_between_the_changes_around_them() {
     encoder.clear();
     encoder.message(&sharded);
     assert!(encoder.finish().unwrap().bytes.ends_with(b"SPUBLISH\r\n$1\r\nc\r\n$1\r\np\r\n"));
-    let mut old = Encoder::new(Understood { version_max: 9, ..UNDERSTOOD }, b"MARK");
+    let mut old = Encoder::new(Understood { version_max: 9, ..UNDERSTOOD }, b"MARK", write_aux);
     old.message(&sharded);
-    old.functions([&b"one"[..]].into_iter());
+    old.add(0, &Effect::Aux { name: b"known", bytes: b"form" });
     assert!(old.finish().is_none());
 }

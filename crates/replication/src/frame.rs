@@ -7,7 +7,7 @@
 //!         | 0xef | lane | length | effects |    one commit: a command, a transaction, a script
 //!         +------+------+--------+-- ... --+
 //! lane       0 to 15: the hash slots of all its keys end in these four bits; 16: others;
-//!            17: whole databases, functions;
+//!            17: whole databases, auxiliary state;
 //!            18: no commit, but a byte: changes are written as commands (0) or frames (1) from here on
 //! length     bytes of the effects, as a number of varying length
 //! effects    a group of [`petrel_persistence::effects`]: the log's encoding
@@ -42,7 +42,7 @@ pub const LANES: u8 = 16;
 /// Lane of a commit with keys of several lanes.
 pub const SEVERAL: u8 = LANES;
 
-/// The lane of a commit that changes whole databases, or the libraries of functions.
+/// The lane of a commit that changes whole databases, or auxiliary state.
 pub const WHOLE: u8 = LANES + 1;
 
 /// Marks a switch of the encoding instead of a commit: commands or frames follow.

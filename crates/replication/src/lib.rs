@@ -11,5 +11,5 @@ mod streams;
 
 pub use backlog::{Backlog, Lost, Piece, Reader};
 pub use commands::Batch;
-pub use encode::{Encoder, Understood};
+pub use encode::{Encoder, Understood, WriteAux};
 pub use frame::{Frame, FrameWriter};

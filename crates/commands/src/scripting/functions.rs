@@ -12,7 +12,7 @@ use crate::glob::{Case, matches};
 use crate::server::help::help;
 use crate::server::stats::Shared;
 use crate::spec::{CommandSpec, Locks};
-use petrel_keyspace::Handle;
+use petrel_keyspace::aux_state::FUNCTIONS;
 use petrel_persistence::rdb::{Error, dump_functions, restore_functions};
 use petrel_table::commands as meta;
 use petrel_table::options::{FunctionListOption, FunctionLoadOption, Reader, Unread};
@@ -125,7 +125,7 @@ fn delete(ctx: &mut Ctx<'_>) -> Outcome {
     let name = String::from_utf8_lossy(ctx.arg(2));
     const UNKNOWN: Fail = Fail::fixed("ERR Library not found");
     match &mut ctx.exec.draft {
-        Some(draft) => draft.remove(&name).then_some(()).ok_or(UNKNOWN)?,
+        Some(draft) => draft.libraries.remove(&name).then_some(()).ok_or(UNKNOWN)?,
         None => ctx.exec.shared.libraries.remove(&name)?,
     }
     ctx.exec.record_libraries();
@@ -307,21 +307,10 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 impl Executor {
-    /// Makes commands change a copy of the libraries, until [`Executor::end_draft`] returns the
-    /// copy.
-    pub fn begin_draft(&mut self) {
-        self.draft = Some(List::clone(&self.shared.libraries.list()));
-    }
-
-    /// Ends the work on the copy, and returns the texts of its libraries.
-    pub fn end_draft(&mut self) -> Vec<Vec<u8>> {
-        self.draft.take().map(|draft| texts(&draft)).unwrap_or_default()
-    }
-
     /// Whether a library of this name exists in the copy, or without one, in the server.
     fn knows_library(&self, name: &str) -> bool {
         match &self.draft {
-            Some(draft) => draft.libraries.contains_key(name),
+            Some(draft) => draft.libraries.libraries.contains_key(name),
             None => self.shared.libraries.list().libraries.contains_key(name),
         }
     }
@@ -329,9 +318,9 @@ impl Executor {
     /// Changes a copy of the libraries, which replaces them unless `change` fails.
     fn change_libraries(&mut self, change: impl FnOnce(&mut List) -> Outcome) -> Outcome {
         let Some(draft) = &mut self.draft else { return self.shared.libraries.change(change) };
-        let mut changed = draft.clone();
+        let mut changed = draft.libraries.clone();
         change(&mut changed)?;
-        *draft = changed;
+        draft.libraries = changed;
         Ok(())
     }
 
@@ -359,28 +348,18 @@ impl Executor {
         self.change_libraries(|list| list.add(library, replace))
     }
 
-    /// Records the current libraries for the sinks of effects. Does nothing while commands change a
-    /// copy.
-    pub fn record_libraries(&mut self) {
-        if self.draft.is_some() {
-            return;
+    /// Records the changed libraries: for the sinks of effects, or in the draft.
+    fn record_libraries(&mut self) {
+        match &mut self.draft {
+            Some(draft) => {
+                draft.changed.insert("functions", draft.libraries.form());
+            }
+            None => self.shared.record_aux(&mut self.ks, FUNCTIONS),
         }
-        // Whether there are any, a thread that has held nothing for a while does not know.
-        self.shared.record_libraries(&mut self.ks);
     }
 }
 
 impl Shared {
-    /// Like [`Executor::record_libraries`], but through another thread's handle, which is in a
-    /// batch.
-    pub fn record_libraries(&self, ks: &mut Handle) {
-        // The number is read first: a newer list is recorded again with its own number.
-        let number = self.library_changes();
-        let texts = self.library_texts();
-        let sources: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
-        ks.record_functions(number, &sources);
-    }
-
     /// Memory of scripts and functions in bytes: texts, and interpreters of all threads.
     pub fn script_bytes(&self) -> u64 {
         let interpreters = self.scripts.interpreters.iter().map(|bytes| bytes.load(Relaxed));
@@ -388,36 +367,11 @@ impl Shared {
             as u64
     }
 
-    /// Texts of all libraries.
-    pub fn library_texts(&self) -> Vec<Vec<u8>> {
-        texts(&self.libraries.list())
-    }
-
-    /// A number that grows with every change of the libraries.
-    pub fn library_changes(&self) -> u64 {
-        self.libraries.changes()
-    }
-
-    /// Replaces all libraries at once.
-    ///
-    /// # Errors
-    /// If a text is no library, or two declare the same: there are none then.
-    pub fn replace_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
-        let exchanged = self.exchange_libraries(texts);
-        if exchanged.is_err() {
-            self.libraries.change(|list| {
-                *list = List::default();
-                Ok(())
-            })?;
-        }
-        exchanged
-    }
-
-    /// Like [`Self::replace_libraries`], but keeps the existing libraries on failure.
+    /// Replaces all libraries at once; the existing ones stay on failure.
     ///
     /// # Errors
     /// If a text is no library, or two declare the same.
-    pub fn exchange_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
+    pub(crate) fn exchange_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
         let before = self.libraries.list();
         let is_known =
             |text: &&Vec<u8>| before.libraries.values().any(|library| *library.code == text[..]);
@@ -452,10 +406,6 @@ impl Shared {
         self.libraries
             .change(|list| libraries.into_iter().try_for_each(|library| list.add(library, replace)))
     }
-}
-
-fn texts(list: &List) -> Vec<Vec<u8>> {
-    list.libraries.values().map(|library| library.code.to_vec()).collect()
 }
 
 fn quoting(text: &str, word: &[u8]) -> Fail {

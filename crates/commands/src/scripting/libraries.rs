@@ -4,6 +4,7 @@
 use super::key_use::KeyUse;
 use super::shebang::Flags;
 use crate::fail::Fail;
+use petrel_keyspace::aux_state::put_texts;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -79,6 +80,12 @@ impl List {
         }
         self.libraries.insert(library.name.clone(), library);
         Ok(())
+    }
+
+    /// Whole form as auxiliary state: the source texts; empty if there are no libraries.
+    pub fn form(&self) -> Vec<u8> {
+        let texts: Vec<_> = self.libraries.values().map(|library| &library.code).collect();
+        if texts.is_empty() { Vec::new() } else { put_texts(&texts) }
     }
 
     /// Removes a library; false if there is none of this name.

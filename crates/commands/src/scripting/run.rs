@@ -449,7 +449,9 @@ impl Server for Runner<'_> {
         let (session, host) = (&mut *self.session, &mut *self.host);
         let invocation = Invocation { request: &request, session, host, reply, moment };
         match verdict {
-            Verdict::Run => {
+            runs @ Verdict::Run => {
+                // It holds nothing, but its destructor would be called.
+                std::mem::forget(runs);
                 exec.script_calls += 1;
                 if exec.inside.is_some()
                     || exec.execute_admitted(invocation, true) != Execution::Answered

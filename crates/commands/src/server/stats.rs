@@ -2,6 +2,7 @@
 
 use crate::acl::Users;
 use crate::admit::pause::Pause;
+use crate::aux_values::AuxValues;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::fail::Fail;
@@ -68,6 +69,8 @@ pub struct Shared {
     pub long: LongHeld,
     /// The libraries of functions.
     pub libraries: Libraries,
+    /// Values of auxiliary state other than these libraries.
+    pub aux: AuxValues,
     /// `CLIENT PAUSE`.
     pub pause: Pause,
     /// The server is a replica.
@@ -104,6 +107,7 @@ impl Shared {
             scripts: Scripts::default(),
             long: LongHeld::default(),
             libraries: Libraries::default(),
+            aux: AuxValues::default(),
             pause: Pause::default(),
             is_replica: AtomicBool::new(false),
             cluster: OnceLock::new(),

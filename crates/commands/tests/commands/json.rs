@@ -5,6 +5,7 @@ use crate::allocations::peak_of;
 use crate::client::{Client, show, show_args};
 use crate::random::{Random, duration};
 use petrel_commands::Session;
+use petrel_commands::aux_state::write_commands;
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Effect, Handle, Keyspace, Options, Origin, Policy};
 use petrel_persistence::rdb::Dialect;
@@ -437,7 +438,7 @@ fn effects_make_the_same_document() {
     let understood = Understood { dialect: Dialect::Redis, version_max: 14, databases: 16 };
     let follower = Arc::new(Mutex::new(Follower {
         handle: Keyspace::new(&Options { stripes: 4, ..Options::default() }).attach(),
-        encoder: Encoder::new(understood, b"mark"),
+        encoder: Encoder::new(understood, b"mark", write_commands),
         commands: Vec::new(),
     }));
     let told = follower.clone();

@@ -38,7 +38,7 @@ impl std::error::Error for Misfit {}
 type Why = &'static str;
 
 const WRONG_TYPE: Why = "the key holds a value of another type";
-const NO_FUNCTIONS: Why = "libraries of functions are not the keyspace's";
+const NO_AUX: Why = "auxiliary state is not the keyspace's";
 const NO_KEY: Why = "there is no such key";
 const NO_ELEMENT: Why = "the list has no such element";
 
@@ -59,7 +59,7 @@ impl Handle {
     ///
     /// # Errors
     /// If the effect does not fit the present state; nothing has changed then.
-    /// [`Effect::Functions`] never fits: the keyspace has no functions, its host loads them.
+    /// [`Effect::Aux`] never fits: the keyspace has no auxiliary state, its host loads it.
     pub fn apply(&mut self, db: u16, effect: &Effect<'_>, origin: Origin) -> Result<(), Misfit> {
         let applied = self.on_behalf(origin, |handle| match effect.key() {
             Some(bytes) => handle.apply_to_key(db, handle.key(bytes), effect),
@@ -96,7 +96,7 @@ impl Handle {
         match *effect {
             Effect::Clear if db < databases => drop(self.clear(Some(db))),
             Effect::Swap { with } if db < databases && with < databases => self.swap(db, with),
-            Effect::Functions { .. } => return Err(NO_FUNCTIONS),
+            Effect::Aux { .. } => return Err(NO_AUX),
             _ => return Err("there is no such database"),
         }
         Ok(())

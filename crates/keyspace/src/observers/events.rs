@@ -236,7 +236,7 @@ impl Handle {
             }
             Effect::FieldRemove { .. }
             | Effect::Remove { .. }
-            | Effect::Functions { .. }
+            | Effect::Aux { .. }
             | Effect::Clear
             | Effect::Swap { .. } => {}
         }

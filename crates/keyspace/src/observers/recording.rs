@@ -134,10 +134,10 @@ impl Handle {
         self.observers.sink.is_some()
     }
 
-    /// Records the complete set of function libraries; `number` grows with each of their changes.
-    /// Committed together with the other changes under the held locks, or at once if there are
-    /// none. The thread is in a batch.
-    pub fn record_functions(&mut self, number: u64, sources: &[&[u8]]) {
+    /// Records the whole form of auxiliary state; `number` grows with each change of it. Committed
+    /// together with the other changes under the held locks, or at once if there are none. The
+    /// thread is in a batch.
+    pub fn record_aux(&mut self, number: u64, name: &[u8], bytes: &[u8]) {
         self.see_sinks();
         if self.observers.sink.is_none() {
             return;
@@ -145,7 +145,7 @@ impl Handle {
         self.begin_commit();
         let head = EffectHead { db: 0, order: Order(number), origin: self.observers.origin };
         if let Some(sink) = &mut self.observers.sink {
-            sink.record(head, &Effect::Functions { sources });
+            sink.record(head, &Effect::Aux { name, bytes });
         }
         if !self.holds_any() {
             self.commit();
@@ -324,21 +324,21 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_an_effect_of_their_own_number() {
+    fn auxiliary_state_is_an_effect_of_its_own_number() {
         let ks = Keyspace::new(&Options { stripes: 1, ..Options::default() });
         let listener = Listener::default();
         let mut handle = ks.attach();
         handle.enter();
-        handle.record_functions(1, &[b"nobody hears of it"]);
+        handle.record_aux(1, b"name", b"without a sink");
         handle.lock_all();
         handle.set_sinks("listener", Some(Arc::new(listener.clone())));
         handle.unlock();
-        handle.record_functions(2, &[b"one", b"two"]);
+        handle.record_aux(2, b"name", b"one");
         assert_eq!(handle.take_need(), 1);
         let hash = handle.hash(b"key");
         handle.lock(hash);
         handle.put(0, Key { bytes: b"key", hash }, Value::Int(1), None);
-        handle.record_functions(3, &[]);
+        handle.record_aux(3, b"name", b"");
         handle.unlock();
         handle.exit();
         let expected = vec![

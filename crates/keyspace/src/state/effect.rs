@@ -213,11 +213,14 @@ pub enum Effect<'a> {
         /// Whether a command removed it or it expired.
         why: Removal,
     },
-    /// The complete set of function libraries. Any thread may record it. The [`EffectHead::order`]
-    /// of these effects counts only the libraries' changes, and the highest is valid.
-    Functions {
-        /// The source of each library.
-        sources: &'a [&'a [u8]],
+    /// Auxiliary state: state that is no key, such as the function libraries. Any thread may record
+    /// it. The [`EffectHead::order`] of these effects counts only the changes of the state of this
+    /// name, and the highest is valid.
+    Aux {
+        /// Name of the state.
+        name: &'a [u8],
+        /// Whole form of the state; empty if there is nothing of it.
+        bytes: &'a [u8],
     },
     /// Every key of the database is removed.
     Clear,
@@ -229,7 +232,7 @@ pub enum Effect<'a> {
 }
 
 impl<'a> Effect<'a> {
-    /// The key that changed; none for effects of whole databases or functions.
+    /// The key that changed; none for effects of whole databases or auxiliary state.
     pub fn key(&self) -> Option<&'a [u8]> {
         match *self {
             Effect::Put { key, .. }
@@ -254,7 +257,7 @@ impl<'a> Effect<'a> {
             | Effect::FieldPut { key, .. }
             | Effect::FieldExpire { key, .. }
             | Effect::FieldRemove { key, .. } => Some(key),
-            Effect::Functions { .. } | Effect::Clear | Effect::Swap { .. } => None,
+            Effect::Aux { .. } | Effect::Clear | Effect::Swap { .. } => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Shared and per-thread state: tables of keys and of observers, counters, policies. Independent of
 //! [`crate::Handle`].
 
+pub(crate) mod aux_state;
 pub(crate) mod call;
 pub(crate) mod cleared;
 pub(crate) mod compaction;

@@ -16,6 +16,7 @@ use crate::record::{
     Byte, Flag, Number, Put, Row, Shape, Short, Signed, Size, Source, Take, Text, Texts, When, Word,
 };
 use crate::value::{NOTHING_EXPIRED, feed, form};
+use petrel_keyspace::aux_state::{FUNCTIONS, is_name};
 use petrel_keyspace::custom::{CustomChange, TypeNumber};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
@@ -128,11 +129,13 @@ crate::records! {
             (Effect::Stream { key, change: StreamChange::Producers { duration_s, ids_max } })
             [key: Text, duration_s: Word, ids_max: Word];
         38 "all function libraries; the order is the number of the change"
-            (Effect::Functions { sources }) [sources: Texts];
+            (Effect::Aux { name: FUNCTIONS, bytes: sources }) [sources: Libraries];
         39 "copy of another key, which is removed next if moved"
             (Effect::CopyFrom { key, from_db, from, moved, .. })
             => Logged::Effect(Effect::CopyFrom { key, from_db, from, moved, of: None }),
             [key: Text, from_db: Short, from: Text, moved: Flag<WITH>];
+        40 "auxiliary state; the order is the number of the change"
+            (Effect::Aux { name, bytes: form }) [name: Name, form: Text];
         55 "value of a value type changed" (Effect::Custom { key, of: TypeNumber(of), change })
             [key: Text, of: Byte, change: Change];
     }
@@ -168,6 +171,24 @@ crate::codecs! {
     Offset: usize => usize, "number; the string ends at 2^36 at most",
         |out, _flags, offset| put(out, offset as u64),
         |source| source.bytes.size(), [0, 1, 1 << 20];
+    /// Source texts of function libraries ([`petrel_keyspace::aux_state::texts`]).
+    Libraries: &[u8] => &'a [u8], "number, texts",
+        |out, _flags, bytes| out.extend_from_slice(if bytes.is_empty() { &[0] } else { bytes }),
+        |source| {
+            let all = source.bytes.0;
+            for _ in 0..source.bytes.number()? {
+                source.bytes.bytes()?;
+            }
+            Ok(&all[..all.len() - source.bytes.0.len()])
+        },
+        [&[2, 3, b'o', b'n', b'e', 0][..], &[0], &[1, 1, b'x']];
+    /// Name of auxiliary state; function libraries have a row of their own.
+    Name: &[u8] => &'a [u8], "text, 1 to 255 bytes", |out, _flags, name| put_bytes(out, name),
+        |source| match source.bytes.bytes()? {
+            name if is_name(name) && name != FUNCTIONS => Ok(name),
+            _ => Err(Malformed),
+        },
+        [&b"indexes"[..], &[b'x'; 255], &[0]];
     /// A change of a value of a value type.
     Change: CustomChange<'_> => CustomChange<'a>, "operation (byte), arguments (text)",
         |out, _flags, change| {

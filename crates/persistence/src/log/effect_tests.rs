@@ -1,5 +1,6 @@
 use super::*;
 use crate::record::{page_with, table};
+use petrel_keyspace::aux_state::FUNCTIONS;
 use petrel_keyspace::custom::{CustomChange, TypeNumber};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
@@ -79,7 +80,7 @@ fn effects() -> Vec<Effect<'static>> {
         Effect::FieldRemove { key, field: b"f", why: Removal::Deleted },
         Effect::Clear,
         Effect::Swap { with: 300 },
-        Effect::Functions { sources: &[b"one", b"two"] },
+        Effect::Aux { name: FUNCTIONS, bytes: &[2, 3, b'o', b'n', b'e', 3, b't', b'w', b'o'] },
         Effect::Custom {
             key,
             of: TypeNumber(200),
@@ -89,6 +90,11 @@ fn effects() -> Vec<Effect<'static>> {
     effects.extend(changes_of_streams().into_iter().map(|change| Effect::Stream { key, change }));
     effects
 }
+
+const AUX: [Effect<'static>; 2] = [
+    Effect::Aux { name: b"indexes", bytes: b"their whole form" },
+    Effect::Aux { name: b"indexes", bytes: b"" },
+];
 
 /// Lines of bytes, and of the effects that are read from them; the context continues.
 fn lines() -> String {
@@ -100,12 +106,13 @@ fn lines() -> String {
     let value = handle.view_stored(0, list).unwrap();
     let mut all = effects();
     all.extend([None, Some(9)].map(|expiry| Effect::Store { key: b"list", value, expiry }));
+    all.extend(AUX);
     let (mut written, mut read) = (Context::default(), Context::default());
     let mut text = String::new();
     for (at, effect) in all.iter().enumerate() {
         let (db, order) = ((at / 7 * 50) as u16, Order((at as u64 * 31) % 100));
         let mut out = Vec::new();
-        let db = if matches!(effect, Effect::Functions { .. }) { written.db } else { db };
+        let db = if matches!(effect, Effect::Aux { .. }) { written.db } else { db };
         put_effect(&mut out, &mut written, db, order, effect);
         let mut bytes = Bytes(&out);
         let _ = write!(text, "{} ", hex(&out));
@@ -174,7 +181,7 @@ fn samples_are_read_as_they_are_written_and_cut_ones_are_refused() {
 
 #[test]
 fn an_encoded_effect_is_copied_with_its_own_database_and_order() {
-    for effect in effects() {
+    for effect in effects().into_iter().chain(AUX) {
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
         let mut contexts = [Context::default(), Context { db: 3, order: Order(9) }];
         let encoded = put_effect(&mut first, &mut contexts[0], 3, Order(100), &effect);

@@ -359,7 +359,7 @@ fn count_records(bytes: &[u8], epoch: u64, serial: bool) -> Result<u64, u64> {
             let is_right = take_effect(&mut effects, &mut context, |_, logged| {
                 serial
                     || logged.key().is_some()
-                    || matches!(logged, Logged::Effect(Effect::Functions { .. }))
+                    || matches!(logged, Logged::Effect(Effect::Aux { .. }))
             });
             if is_right != Ok(true) {
                 return Err(at);

@@ -22,6 +22,7 @@ use crate::effects::{GroupError, apply_logged};
 use crate::load::Progress;
 use parking_lot::Mutex;
 use petrel_keyspace::{Effect, Handle, KeyHash, Keyspace, Order, Origin};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -52,9 +53,8 @@ pub struct Replayed {
     pub torn_blocks: u64,
     /// Identity shared by all files of the log.
     pub log_id: [u8; 16],
-    /// Sources of the libraries of functions, if they were changed; and where that stands among
-    /// such changes.
-    pub functions: Option<(u64, Vec<Vec<u8>>)>,
+    /// Auxiliary state that was changed, by name: the number of the change, and the whole form.
+    pub aux: BTreeMap<Vec<u8>, (u64, Vec<u8>)>,
 }
 
 /// Applies a log file of `len` bytes to a keyspace that no other thread changes meanwhile, with
@@ -219,7 +219,9 @@ impl<R: Read> Replay<'_, R> {
                 // An effect says its database only where that changes.
                 let before = context;
                 let hash = |logged: Logged<'_>| match logged {
-                    Logged::Effect(Effect::Functions { sources }) => Err(owned(sources)),
+                    Logged::Effect(Effect::Aux { name, bytes }) => {
+                        Err((name.to_vec(), bytes.to_vec()))
+                    }
                     logged => {
                         let is_copy = logged.source().is_some();
                         Ok(logged.key().map(|key| (handle.hash(key), is_copy)))
@@ -244,7 +246,7 @@ impl<R: Read> Replay<'_, R> {
                     }
                     // Such a change is in a serial block.
                     Ok(None) => return Err(LogError::Record { at: block_at }),
-                    Err(sources) => self.replayed.note_functions(context.order.0, sources),
+                    Err((name, form)) => self.replayed.note_aux(context.order.0, name, form),
                 }
             }
         }
@@ -319,8 +321,8 @@ impl<R: Read> Replay<'_, R> {
                 let replayed = &mut self.replayed;
                 let applied = take_effect(&mut effects, &mut context, |db, logged| match logged {
                     _ if db >= there => Err(LogError::Databases { needed: db, there }),
-                    Logged::Effect(Effect::Functions { sources }) => {
-                        replayed.note_functions(0, owned(sources));
+                    Logged::Effect(Effect::Aux { name, bytes }) => {
+                        replayed.note_aux(0, name.to_vec(), bytes.to_vec());
                         Ok(())
                     }
                     logged => {
@@ -339,15 +341,12 @@ impl<R: Read> Replay<'_, R> {
 }
 
 impl Replayed {
-    fn note_functions(&mut self, number: u64, sources: Vec<Vec<u8>>) {
-        if self.functions.as_ref().is_none_or(|(before, _)| *before <= number) {
-            self.functions = Some((number, sources));
+    fn note_aux(&mut self, number: u64, name: Vec<u8>, form: Vec<u8>) {
+        let known = self.aux.entry(name).or_default();
+        if known.0 <= number {
+            *known = (number, form);
         }
     }
-}
-
-fn owned(texts: &[&[u8]]) -> Vec<Vec<u8>> {
-    texts.iter().map(|text| text.to_vec()).collect()
 }
 
 /// The effects of the next record of a block, and where they count from.

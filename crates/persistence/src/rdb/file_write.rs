@@ -7,8 +7,12 @@ use super::sum::{Sum, checksum, join};
 use super::text::{write_bytes, write_text};
 use super::{Dialect, Error, FileError, Form, Item, KeyRun, Shape, Spill, ValueSink, Writer};
 use crate::value;
+use petrel_keyspace::aux_state::{FUNCTIONS, texts};
 use petrel_keyspace::{StrRef, Type, Usage, View};
 use std::io::{self, Seek, SeekFrom, Write};
+
+/// Prefix of the name of an auxiliary field that holds auxiliary state.
+pub const AUX_STATE: &[u8] = b"petrel-aux:";
 
 /// Bytes that are handed to the file together.
 const CHUNK: usize = 256 * 1024;
@@ -208,6 +212,20 @@ impl<W: Write> FileWriter<W> {
         self.buffer.push(opcode::AUX);
         write_bytes(&mut self.buffer, name.as_bytes(), None);
         write_bytes(&mut self.buffer, text, None);
+    }
+
+    /// Writes auxiliary state: function libraries as Redis does, other state as the auxiliary field
+    /// [`AUX_STATE`] + name, which Redis skips. Files for servers without functions
+    /// ([`FileOptions::version_max`]) have no libraries.
+    pub fn aux_state(&mut self, name: &[u8], form: &[u8]) {
+        if name != FUNCTIONS {
+            self.buffer.push(opcode::AUX);
+            write_bytes(&mut self.buffer, &[AUX_STATE, name].concat(), None);
+            return write_bytes(&mut self.buffer, form, None);
+        }
+        if self.encoder.options.version_max >= Self::FUNCTIONS_VERSION {
+            texts(form).into_iter().flatten().for_each(|text| self.function(text));
+        }
     }
 
     /// The source of a library of functions.

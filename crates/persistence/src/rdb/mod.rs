@@ -58,7 +58,7 @@ mod zipmap;
 
 pub use error::{Error, FileError, ShownKey};
 pub use file_read::{FileReader, Head, Section, next_key};
-pub use file_write::{FileOptions, FileWriter, KeyEncoder};
+pub use file_write::{AUX_STATE, FileOptions, FileWriter, KeyEncoder};
 pub use functions::{dump_functions, restore_functions};
 pub use key_run::KeyRun;
 pub use kind::{Dialect, Form, STRING, StreamFacts, type_of};

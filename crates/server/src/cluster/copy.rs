@@ -326,11 +326,11 @@ fn write_copy(
     // The first line says what may come.
     let newest = Form::hash(Some(0), options.dialect).version();
     let mut file = FileWriter::unseekable(out, options, newest)?;
-    let libraries = match share {
-        Share::All => server.commands.library_texts(),
+    let states = match share {
+        Share::All => server.commands.aux_forms(),
         Share::Slots => Vec::new(),
     };
-    server.describe_file(&mut file, &libraries);
+    server.describe_file(&mut file, &states);
     let written = image.write(&mut server.keyspace.attach(), &mut file, |_| {
         if server.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;

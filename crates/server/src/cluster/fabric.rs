@@ -158,7 +158,7 @@ impl Events for FromFabric {
         self.0.hold_lease(until);
     }
 
-    fn functions(&mut self) {
+    fn aux_states(&mut self) {
         self.0.functions.wake();
     }
 

@@ -1,16 +1,16 @@
-//! Libraries of functions, which all members have alike: what changes them is executed on a copy
-//! by a thread of its own, which has the members agree on what came of it, waits, and answers.
+//! Auxiliary state, such as function libraries, which all members have alike: a command that
+//! changes it is executed on a copy by a thread of its own, which has the members agree on the
+//! result, waits, and answers.
 //!
 //! ```text
 //!  worker    FUNCTION LOAD ── Call without slots ──▶ thread
 //!  thread    executes it on a copy of version v ── change of v ──▶ fabric ──▶ the leader
 //!            version v + 1 is this change: the others have it -> answers; is another: once more
-//!  fabric    other libraries were agreed on ──▶ thread: replace the present ones
+//!  fabric    other state was agreed on ──▶ thread: replace the present state
 //! ```
 //!
-//! A member that begins to serve replaces the libraries that it has loaded or received by the
-//! agreed ones. If there are no agreed ones yet, it keeps its own; the founder's are agreed on
-//! first.
+//! A member that begins to serve replaces the state that it has loaded or received by the agreed
+//! state. If there is none yet, it keeps its own; the founder's is agreed on first.
 
 use super::machine::Machine;
 use super::rejoin;
@@ -19,7 +19,9 @@ use super::state::membership::Membership;
 use crate::server::Server;
 use crate::state::mailbox::RemoteReply;
 use petrel_commands::Fail;
-use petrel_fabric::{FUNCTIONS_MAX, Fabric, FunctionsChange, FunctionsOutcome, functions_len};
+use petrel_commands::aux_state::{AuxError, NamedForm};
+use petrel_fabric::{AUX_MAX, AuxChange, AuxOutcome, AuxStates, Fabric};
+use petrel_keyspace::aux_state::{self, FUNCTIONS};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +35,7 @@ const OTHERS_PATIENCE: Duration = Duration::from_secs(2);
 /// Until the leader is asked again, which may be another by then.
 const ASK_PAUSE: Duration = Duration::from_millis(500);
 
-/// Until libraries are loaded again that could not be.
+/// Until state is loaded again that could not be.
 const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 
 const UNKNOWN: Fail =
@@ -57,29 +59,28 @@ impl Membership {
         Ok(())
     }
 
-    /// Replaces the present libraries by the latest agreed ones, unless they are the same; with
-    /// `anyway`, also then, because others may have been loaded. Returns the present version.
-    pub(super) fn apply_functions(&self, server: &Server, anyway: bool) -> u64 {
+    /// Replaces the present state by the latest agreed one, unless it is the same version; with
+    /// `anyway`, also then, because other state may have been loaded. Returns the present version.
+    pub(super) fn apply_aux(&self, server: &Server, anyway: bool) -> u64 {
         let fabric = self.fabric.lock().clone();
         let mut applied = self.functions.applied.lock();
         let Some(fabric) = fabric else { return applied.version };
-        let agreed = fabric.functions();
+        let agreed = fabric.aux_states();
         let is_newer = agreed.version > applied.version;
         let is_late = applied.failed.is_some_and(|failed| failed.elapsed() < FAILURE_PAUSE);
         let is_again = anyway && agreed.version == applied.version && agreed.version > 0;
         if !(is_newer && !is_late || is_again) {
             return applied.version;
         }
-        match server.commands.exchange_libraries(&agreed.sources) {
+        match server.commands.exchange_aux(&forms(&agreed)) {
             Ok(()) => {
                 *applied = Applied { version: agreed.version, failed: None };
-                server.log_libraries();
-                fabric.has_functions(agreed.version);
+                server.log_aux_states();
+                fabric.has_aux(agreed.version);
             }
-            Err(fail) => {
+            Err(AuxError { name, why }) => {
                 applied.failed = Some(Instant::now());
-                let why = String::from_utf8_lossy(fail.text()).into_owned();
-                tracing::error!("cluster: the agreed function libraries cannot be loaded: {why}");
+                tracing::error!("cluster: the agreed {name} cannot be loaded: {why}");
             }
         }
         applied.version
@@ -91,7 +92,7 @@ struct Worker {
     membership: Arc<Membership>,
     server: Arc<Server>,
     machine: Machine,
-    /// The founder's libraries were reported to be too many.
+    /// The founder's state was reported to be too large.
     has_complained: bool,
 }
 
@@ -100,7 +101,7 @@ impl Worker {
         while !self.server.is_stopping() {
             let request = self.membership.functions.next();
             if self.membership.state.lock().is_serving {
-                let version = self.membership.apply_functions(&self.server, false);
+                let version = self.membership.apply_aux(&self.server, false);
                 if version == 0 {
                     self.bring_in();
                 }
@@ -113,18 +114,19 @@ impl Worker {
         }
     }
 
-    /// Proposes the founder's libraries, before any others.
+    /// Proposes the founder's state, before any other.
     fn bring_in(&mut self) {
-        let sources = self.server.commands.library_texts();
+        let states = self.server.commands.aux_forms();
         let own = self.membership.state.lock().me;
         let is_founder = own.is_some_and(|own| own.node.0 == FOUNDER);
         let Some(fabric) = self.membership.fabric.lock().clone() else { return };
-        if !is_founder || sources.is_empty() || fabric.functions().version > 0 {
+        if !is_founder || states.is_empty() || fabric.aux_states().version > 0 {
             return;
         }
-        let len = functions_len(&sources);
-        if len <= FUNCTIONS_MAX {
-            self.agree(&fabric, 0, sources, Instant::now() + ASK_PAUSE);
+        let change = change_of(states);
+        let len = AuxStates::default().with(&change).len();
+        if len <= AUX_MAX {
+            self.agree(&fabric, change, Instant::now() + ASK_PAUSE);
         } else if !std::mem::replace(&mut self.has_complained, true) {
             let why = too_long(len);
             tracing::warn!("cluster: {}", String::from_utf8_lossy(why.text()));
@@ -143,53 +145,49 @@ impl Worker {
             if !is_serving || !self.membership.has_lease() {
                 return Fail::NO_MAJORITY.to_reply();
             }
-            let from = self.membership.apply_functions(&self.server, false);
-            if from != fabric.functions().version {
-                // They cannot be loaded, or there are others by now.
+            let from = self.membership.apply_aux(&self.server, false);
+            let agreed = fabric.aux_states();
+            if from != agreed.version {
+                // It cannot be loaded, or there is a later one by now.
                 self.membership.functions.await_news(ASK_PAUSE);
                 continue;
             }
-            let (reply, sources) = self.machine.draft(&args, request.resp3);
-            if reply.first() == Some(&b'-') {
+            let (reply, changed) = self.machine.draft(&args, request.resp3);
+            if reply.first() == Some(&b'-') || changed.is_empty() {
                 return reply;
             }
-            let len = functions_len(&sources);
-            if len > FUNCTIONS_MAX {
+            let change = AuxChange { from, ..change_of(changed) };
+            let len = agreed.with(&change).len();
+            if len > AUX_MAX {
                 return too_long(len).to_reply();
             }
-            match self.agree(&fabric, from, sources, until) {
-                FunctionsOutcome::Made => return reply,
-                FunctionsOutcome::Lost => error = OVERTAKEN,
-                FunctionsOutcome::Open | FunctionsOutcome::Unknown => return UNKNOWN.to_reply(),
+            match self.agree(&fabric, change, until) {
+                AuxOutcome::Made => return reply,
+                AuxOutcome::Lost => error = OVERTAKEN,
+                AuxOutcome::Open | AuxOutcome::Unknown => return UNKNOWN.to_reply(),
             }
         }
         error.to_reply()
     }
 
-    /// Has the members agree on these libraries, in the place of those of a version.
-    fn agree(
-        &self,
-        fabric: &Fabric,
-        from: u64,
-        sources: Vec<Vec<u8>>,
-        until: Instant,
-    ) -> FunctionsOutcome {
-        let Ok(mark) = getrandom::u64() else { return FunctionsOutcome::Lost };
-        let change = FunctionsChange { from, mark, sources };
+    /// Has the members agree on a change of the states of a version.
+    fn agree(&self, fabric: &Fabric, change: AuxChange, until: Instant) -> AuxOutcome {
+        let Ok(mark) = getrandom::u64() else { return AuxOutcome::Lost };
+        let (from, change) = (change.from, AuxChange { mark, ..change });
         loop {
-            fabric.set_functions(change.clone());
+            fabric.set_aux(change.clone());
             let again = Instant::now() + ASK_PAUSE;
-            let mut outcome = fabric.functions().outcome(from, mark);
-            while outcome == FunctionsOutcome::Open && Instant::now() < again {
+            let mut outcome = fabric.aux_states().outcome(from, mark);
+            while outcome == AuxOutcome::Open && Instant::now() < again {
                 let pause = again.saturating_duration_since(Instant::now());
                 self.membership.functions.await_news(pause);
-                outcome = fabric.functions().outcome(from, mark);
+                outcome = fabric.aux_states().outcome(from, mark);
             }
-            if outcome != FunctionsOutcome::Open {
-                self.membership.apply_functions(&self.server, false);
-                if outcome == FunctionsOutcome::Made {
+            if outcome != AuxOutcome::Open {
+                self.membership.apply_aux(&self.server, false);
+                if outcome == AuxOutcome::Made {
                     // Its client may call them at once, wherever the primary of its keys is.
-                    fabric.await_functions(from + 1, OTHERS_PATIENCE);
+                    fabric.await_aux(from + 1, OTHERS_PATIENCE);
                 }
                 return outcome;
             }
@@ -200,8 +198,29 @@ impl Worker {
     }
 }
 
+/// The agreed states by name, in their whole forms.
+fn forms(agreed: &AuxStates) -> Vec<NamedForm> {
+    let functions = (FUNCTIONS.to_vec(), aux_state::put_texts(&agreed.sources));
+    let others = agreed.others.iter().map(|(name, form)| (name.clone(), form.clone()));
+    others.chain((!agreed.sources.is_empty()).then_some(functions)).collect()
+}
+
+/// The change to these whole forms.
+fn change_of(forms: Vec<NamedForm>) -> AuxChange {
+    let mut change = AuxChange::default();
+    for (name, form) in forms {
+        if name == FUNCTIONS {
+            let sources = aux_state::texts(&form).unwrap_or_default();
+            change.sources = Some(sources.into_iter().map(<[u8]>::to_vec).collect());
+        } else {
+            change.others.insert(name, form);
+        }
+    }
+    change
+}
+
 fn too_long(len: usize) -> Fail {
     Fail::new(format!(
-        "ERR the function libraries would have {len} bytes together, at most {FUNCTIONS_MAX} are allowed in a cluster: delete unused ones with FUNCTION DELETE"
+        "ERR the function libraries would have {len} bytes together, at most {AUX_MAX} are allowed in a cluster: delete unused ones with FUNCTION DELETE"
     ))
 }

@@ -15,6 +15,7 @@ use petrel_cluster::node::GroupError;
 use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{Call, Executed, Host, Identity, Lanes, Node, Slot as ClusterSlot};
 use petrel_commands::acl::{User, Users};
+use petrel_commands::aux_state::NamedForm;
 use petrel_commands::{Answer, Command, Execution, Executor, Fail, Request, Session, transactions};
 use petrel_keyspace::Handle;
 use petrel_net::{Endpoint, Slot};
@@ -181,9 +182,9 @@ impl Machine {
         execution
     }
 
-    /// Executes a command that changes the libraries of functions on a copy of them: its reply, and
-    /// the texts of the libraries that there would be.
-    pub(super) fn draft(&mut self, args: &[&[u8]], resp3: bool) -> (Vec<u8>, Vec<Vec<u8>>) {
+    /// Executes a command that changes auxiliary state on a copy of it: its reply, and the whole
+    /// forms of the states that it would change.
+    pub(super) fn draft(&mut self, args: &[&[u8]], resp3: bool) -> (Vec<u8>, Vec<NamedForm>) {
         let (mut session, mut reply) = (Session::new(true), Vec::new());
         session.become_user(Some(self.user.clone()));
         session.protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
@@ -191,9 +192,9 @@ impl Machine {
         self.exec.begin();
         self.exec.begin_draft();
         self.call(args, &mut session, &mut reply);
-        let texts = self.exec.end_draft();
+        let changed = self.exec.end_draft();
         self.exec.end();
-        (reply, texts)
+        (reply, changed)
     }
 
     /// Whether every primary executes a command for its share, in steps.

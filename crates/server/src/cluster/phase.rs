@@ -86,7 +86,7 @@ impl Agent {
             tracing::warn!("cluster: cannot record that the data are the cluster's: {error}");
         }
         let server = self.machine.host.server.clone();
-        self.membership.apply_functions(&server, true);
+        self.membership.apply_aux(&server, true);
         let exec = &mut self.machine.exec;
         exec.begin();
         exec.ks.lock_all();

@@ -3,11 +3,14 @@
 use crate::client::Flag;
 use crate::host::ServerHost;
 use petrel_commands::acl::{DEFAULT_USER, DenialKind};
+use petrel_commands::aux_state::NamedForm;
 use petrel_commands::spec::Locks;
 use petrel_commands::{
     CommandSpec, Ctx, Dialect, Fail, Modes, Outcome, Replies, VALKEY_VERSION, redis_version,
     transactions,
 };
+use petrel_keyspace::custom::number::Malformed;
+use petrel_persistence::effects::hidden_aux;
 use petrel_resp::Protocol;
 use petrel_table::commands as meta;
 use petrel_table::options::HelloOption;
@@ -54,8 +57,24 @@ fn ping_as_message(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `ECHO message`
 fn echo(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.session.is(Modes::LOADER)
+        && let Some(hidden) = hidden_aux(ctx.arg(1))
+    {
+        return load_hidden(ctx, hidden);
+    }
     ctx.reply.bulk(ctx.request.args[1]);
     Ok(())
+}
+
+/// Replaces auxiliary state by that in an argument of a primary's stream.
+#[cold]
+fn load_hidden(ctx: &mut Ctx<'_>, hidden: Result<NamedForm, Malformed>) -> Outcome {
+    let (name, form) = hidden.map_err(|_| Fail::fixed("ERR the bytes are no effects"))?;
+    let exec = &mut *ctx.exec;
+    let loaded = exec.shared.load_aux(&name, &form);
+    loaded.map_err(|error| Fail::new(format!("ERR {error}")))?;
+    exec.shared.record_aux(&mut exec.ks, &name);
+    ctx.ok()
 }
 
 /// `SELECT index`

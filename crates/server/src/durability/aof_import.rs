@@ -142,10 +142,8 @@ impl Server {
                 false => error(failure.to_string()),
             }
         })?;
-        self.commands.add_libraries(&loaded.functions, false).map_err(|fail| {
-            let why = String::from_utf8_lossy(fail.text()).into_owned();
-            error(format!("its functions cannot be loaded: {why}"))
-        })?;
+        let taken = self.commands.merge_aux(&loaded.aux_states(), false);
+        taken.map_err(|failure| error(failure.to_string()))?;
         if loaded.modules > 0 {
             let modules = Pluralized(loaded.modules as u64, "module");
             tracing::warn!("auxiliary data of {modules} was skipped");

@@ -77,15 +77,11 @@ impl Server {
             merges: false,
         };
         let loaded = load(options).and_then(|loaded| {
-            let taken = self.commands.replace_libraries(&loaded.functions);
-            taken.map_err(|fail| {
-                let why = String::from_utf8_lossy(fail.text()).into_owned();
-                format!("its functions cannot be loaded: {why}")
-            })?;
-            Ok(loaded)
+            let taken = self.commands.replace_aux(&loaded.aux_states());
+            taken.map_err(|error| error.to_string()).map(|()| loaded)
         });
         // Later than all that the threads have committed which loaded.
-        self.log_libraries();
+        self.log_aux_states();
         loaded.map_err(|why| {
             clear(true);
             format!("the copy cannot be loaded: {why}; there is no data now")

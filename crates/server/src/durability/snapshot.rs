@@ -5,6 +5,7 @@ use crate::observation::pluralized::Pluralized;
 use crate::replication::rdb_aux::SavedHistory;
 use crate::server::Server;
 use crate::unix_time::unix_ms;
+use petrel_commands::aux_state::{AuxError, NamedForm};
 use petrel_commands::{REDIS_VERSION, ServerState};
 use petrel_keyspace::Handle;
 use petrel_persistence::leftover::{self, create_locked};
@@ -276,30 +277,24 @@ impl Server {
         let file = create_locked(path)?;
         let file = if is_paced { PacedFile::paced(file)? } else { PacedFile::unpaced(file)? };
         let mut file = FileWriter::new(file, options)?;
-        let mut texts = self.commands.library_texts();
-        if options.version_max < FileWriter::<File>::FUNCTIONS_VERSION && !texts.is_empty() {
+        let libraries = self.commands.libraries.list().libraries.len();
+        if options.version_max < FileWriter::<File>::FUNCTIONS_VERSION && libraries > 0 {
             tracing::warn!(
-                "functions are omitted because of rdb-version; their libraries: {}",
-                texts.len()
+                "functions are omitted because of rdb-version; their libraries: {libraries}"
             );
-            texts.clear();
         }
-        self.describe_file(&mut file, &texts);
+        self.describe_file(&mut file, &self.commands.aux_forms());
         Ok(file)
     }
 
-    /// Writes the parts of a file before its keys: auxiliary fields and function libraries.
-    pub(crate) fn describe_file<W: Write>(
-        &self,
-        file: &mut FileWriter<W>,
-        libraries: &[impl AsRef<[u8]>],
-    ) {
+    /// Writes the parts of a file before its keys: auxiliary fields and auxiliary state.
+    pub(crate) fn describe_file<W: Write>(&self, file: &mut FileWriter<W>, states: &[NamedForm]) {
         file.aux("redis-ver", REDIS_VERSION.as_bytes());
         file.aux("redis-bits", b"64");
         file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
         file.aux("used-mem", self.keyspace.stats().used.to_string().as_bytes());
         file.aux(AUX_OWN, env!("CARGO_PKG_VERSION").as_bytes());
-        libraries.iter().for_each(|text| file.function(text.as_ref()));
+        states.iter().for_each(|(name, form)| file.aux_state(name, form));
     }
 
     /// Loads the configured file, if it is there, on a thread of its own; until that is done,
@@ -370,15 +365,16 @@ impl Server {
         ks.exit();
         let loaded = load(file, len, &self.keyspace, options, progress);
         let loaded = loaded.map_err(|error| error.to_string()).and_then(|loaded| {
+            let states = loaded.aux_states();
             let taken = match keeps {
-                true => self.commands.add_libraries(&loaded.functions, merges),
-                false => self.commands.replace_libraries(&loaded.functions),
+                true => self.commands.merge_aux(&states, merges),
+                false => self.commands.replace_aux(&states),
             };
-            taken.map_err(|_| "its functions cannot be loaded".into())
+            taken.map_err(|error| format!("its {} cannot be loaded", error.name))
         });
         ks.enter();
         // Later than all that the threads have committed which loaded.
-        self.commands.record_libraries(ks);
+        self.commands.record_all_aux(ks);
         self.finish_loading();
         loaded
     }
@@ -403,20 +399,16 @@ impl Server {
         let start = Instant::now();
         tracing::info!("loading {}: {len} bytes", path.display());
         match load(file, len, &self.keyspace, options, &self.snapshot.progress) {
-            Ok(loaded) => match self.commands.add_libraries(&loaded.functions, false) {
+            Ok(loaded) => match self.commands.merge_aux(&loaded.aux_states(), false) {
                 Ok(()) => {
                     if let Some(history) = history {
                         self.resume_history(history, is_replica);
                     }
                     self.loaded(&loaded, start);
                 }
-                Err(fail) => {
-                    let why = String::from_utf8_lossy(fail.text()).into_owned();
+                Err(AuxError { name, why }) => {
                     let path = path.display();
-                    self.fail(format!(
-                        "cannot load the functions of {path}: {why}{}",
-                        mending(&path)
-                    ));
+                    self.fail(format!("cannot load the {name} of {path}: {why}{}", mending(&path)));
                 }
             },
             Err(error) => self.fail(cannot_load(path, &error)),

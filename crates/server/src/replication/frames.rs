@@ -58,14 +58,10 @@ impl Keeper for Surroundings<'_> {
         self.cleared.push(cleared);
     }
 
-    fn functions(&mut self, handle: &mut Handle, sources: &[&[u8]]) {
-        let texts: Vec<Vec<u8>> = sources.iter().map(|text| text.to_vec()).collect();
-        match self.shared.exchange_libraries(&texts) {
-            Ok(()) => self.shared.record_libraries(handle),
-            Err(fail) => {
-                let why = String::from_utf8_lossy(&fail.to_reply()).trim().to_owned();
-                self.failures.push(("Functions".into(), None, why));
-            }
+    fn aux(&mut self, handle: &mut Handle, name: &[u8], bytes: &[u8]) {
+        match self.shared.load_aux(name, bytes) {
+            Ok(()) => self.shared.record_aux(handle, name),
+            Err(error) => self.failures.push(("Aux".into(), None, error.to_string())),
         }
     }
 

@@ -1,9 +1,11 @@
 //! Several servers in one process as members of a cluster, over a simulated network with delays and
 //! broken links.
 
+mod aux_states;
 mod bench;
 mod blocking;
 mod few;
+mod labels;
 mod lives;
 mod logs;
 mod network;

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A figure of `INFO`.
-fn figure(client: &mut Client, section: &str, name: &str) -> i64 {
+pub fn figure(client: &mut Client, section: &str, name: &str) -> i64 {
     let info = text(client.call(&format!("INFO {section}")));
     let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap_or_else(|| panic!("no {name} in {info}")).trim().parse().unwrap()
 }
 
-fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
         assert!(since.elapsed() < PATIENCE, "{what}");
@@ -30,7 +30,7 @@ fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -77,7 +77,7 @@ fn values_are_evicted_down_to_the_limit() {
 }
 
 /// A Redis that knows no tallies.
-struct Redis {
+pub struct Redis {
     child: Child,
     log: PathBuf,
 }
@@ -85,7 +85,7 @@ struct Redis {
 impl Redis {
     /// Redis 7.2 or later of `PETREL_TEST_PEERS`, or that of the PATH; none if there is
     /// none.
-    fn start(dir: &Dir) -> Option<Self> {
+    pub fn start(dir: &Dir) -> Option<Self> {
         let stated = std::env::var_os("PETREL_TEST_PEERS").unwrap_or_default();
         let mut programs: Vec<_> = std::env::split_paths(&stated).collect();
         programs.push("redis-server".into());
@@ -116,7 +116,7 @@ impl Redis {
         Some(redis)
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
 }
@@ -129,7 +129,7 @@ impl Drop for Redis {
 }
 
 /// Waits until a replica has what the last write before was.
-fn await_mark(primary: &mut Client, replica: &mut Client, mark: u32) {
+pub fn await_mark(primary: &mut Client, replica: &mut Client, mark: u32) {
     assert_eq!(primary.call(&format!("SET mark {mark}")), ok());
     await_that("the replica does not follow", || {
         replica.call("GET mark") == bulk(&mark.to_string())
@@ -203,7 +203,7 @@ fn replicas_of_redis_go_without_values_and_those_of_petrel_have_them() {
     assert!(!log.contains("CRITICAL") && !log.contains("sending an error"), "{log}");
 }
 
-fn await_rewrite(client: &mut Client) {
+pub fn await_rewrite(client: &mut Client) {
     await_that("the log is not rewritten", || {
         ["aof_rewrite_in_progress", "aof_rewrite_scheduled"]
             .iter()

@@ -45,7 +45,7 @@ pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
     saved.map_err(|_| Fail::fixed("ERR"))?;
     let keyspace = ctx.exec.ks.keyspace();
     let has_keys = (0..keyspace.databases()).any(|db| keyspace.db_stats(db).keys > 0);
-    if keeps && !merges && (has_keys || !ctx.exec.shared.library_texts().is_empty()) {
+    if keeps && !merges && (has_keys || !ctx.exec.shared.aux_forms().is_empty()) {
         return Err(FAILED);
     }
     let ks = &mut ctx.exec.ks;

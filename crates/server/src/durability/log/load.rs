@@ -5,6 +5,7 @@ use crate::durability::snapshot::cannot_load;
 use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
 use crate::state::log::open::{LogOpening, Unwritten};
+use petrel_commands::aux_state::AuxError;
 use petrel_keyspace::Handle;
 use petrel_persistence::aof::begins_as_rdb;
 use petrel_persistence::log::{
@@ -13,6 +14,7 @@ use petrel_persistence::log::{
 };
 use petrel_persistence::rdb::{FileError, Leniency};
 use petrel_persistence::{LoadOptions, load};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
@@ -28,9 +30,17 @@ mod cuts;
 pub(super) struct Found {
     /// The files of effects.
     pub chain: Chain,
-    pub functions: Option<Vec<Vec<u8>>>,
+    /// Auxiliary state by name: whole forms.
+    pub aux: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Pending records that were applied after all files and are in none of them.
     pub unwritten: Option<Unwritten>,
+}
+
+impl Found {
+    /// Adds later state than the present one: numbers of changes, and whole forms.
+    pub fn add_aux(&mut self, later: BTreeMap<Vec<u8>, (u64, Vec<u8>)>) {
+        self.aux.extend(later.into_iter().map(|(name, (_, form))| (name, form)));
+    }
 }
 
 impl Server {
@@ -100,8 +110,7 @@ impl Server {
         let mut found = match single {
             // A snapshot that could not become the base.
             Some(path) if path == config.dbfilename => {
-                let functions = self.load_log_base(path, config, false)?;
-                Found { functions: Some(functions), ..Found::default() }
+                Found { aux: self.load_log_base(path, config, false)?, ..Found::default() }
             }
             Some(path) => {
                 self.load_single(path, config)?;
@@ -119,10 +128,9 @@ impl Server {
         if single.is_none() {
             self.recover_pending(&mut directory, &mut found)?;
         }
-        if let Some(functions) = &found.functions {
-            self.commands.replace_libraries(functions).map_err(|fail| {
-                let why = String::from_utf8_lossy(fail.text()).into_owned();
-                format!("cannot load the functions of the log: {why}")
+        for (name, form) in &found.aux {
+            self.commands.load_aux(name, form).map_err(|AuxError { name, why }| {
+                format!("cannot load the {name} of the log: {why}")
             })?;
         }
         let databases = 0..self.keyspace.databases();
@@ -187,10 +195,9 @@ impl Server {
         ks.exit();
         self.begin_loading(&config);
         let loaded = self.load_files(&mut directory, &config).and_then(|found| {
-            let functions = found.functions.unwrap_or_default();
-            self.commands
-                .replace_libraries(&functions)
-                .map_err(|_| "its functions cannot be loaded".into())
+            let states: Vec<_> = found.aux.into_iter().collect();
+            let taken = self.commands.replace_aux(&states);
+            taken.map_err(|error| format!("its {} cannot be loaded", error.name))
         });
         ks.enter();
         if let Some(log) = log {
@@ -217,7 +224,7 @@ impl Server {
         match manifest.base() {
             Some(base) if foreign.is_empty() && is_rdb(&directory.path_of(base)) => {
                 let base = directory.path_of(base);
-                found.functions = Some(self.load_log_base(&base, config, !is_end)?);
+                found.aux = self.load_log_base(&base, config, !is_end)?;
             }
             base => {
                 let files = base.into_iter().chain(foreign);
@@ -233,9 +240,7 @@ impl Server {
             if replayed.torn > 0 {
                 self.judge_torn(&path, &replayed, config)?;
             }
-            if let Some((_, texts)) = replayed.functions {
-                found.functions = Some(texts);
-            }
+            found.add_aux(replayed.aux);
         }
         if let Some(log_id) = found.chain.log_id_of_blocks {
             directory.set_log_id(log_id);
@@ -263,7 +268,7 @@ impl Server {
         path: &Path,
         config: &Config,
         keeps_expired: bool,
-    ) -> Result<Vec<Vec<u8>>, String> {
+    ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
         let failed =
             |error: &dyn std::fmt::Display| format!("cannot load {}: {error}", path.display());
         // Later changes of the log may not fit the remaining part of a damaged base.
@@ -287,7 +292,7 @@ impl Server {
             .map_err(|error| cannot_load(&error))?;
         progress.total.store(total, Relaxed);
         progress.loaded.store(len, Relaxed);
-        Ok(loaded.functions)
+        Ok(loaded.aux_states().into_iter().collect())
     }
 
     fn replay_file(&self, path: &Path, previous: Option<u64>) -> Result<Replayed, String> {

@@ -22,6 +22,7 @@ use crate::server::Server;
 use crate::state::log::open::{DeferredOpen, LogOpening, warn_without};
 use parking_lot::MutexGuard;
 use petrel_commands::ServerState;
+use petrel_commands::aux_state::AuxForm;
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Handle, Order, Origin};
 use petrel_persistence::log::{
     Directory, Events, Log, LogSource, Policy, Recorder, SystemFile, is_full,
@@ -252,21 +253,19 @@ impl Server {
         Ok(())
     }
 
-    /// Has the log's new file begin with the libraries of functions as they are now.
-    pub(crate) fn log_libraries(&self) {
+    /// Has the log's new file begin with the auxiliary state as it is now.
+    pub(crate) fn log_aux_states(&self) {
         let Some(log) = self.durability.log() else { return };
         let mut recorder = log.recorder();
-        self.record_libraries(&mut recorder);
+        self.record_aux_states(&mut recorder);
         recorder.commit(self.keyspace.epochs(), false);
         recorder.hand_over();
     }
 
-    fn record_libraries(&self, recorder: &mut Recorder) {
-        // The number first: a list that is newer than its number is followed by its own.
-        let number = self.commands.library_changes();
-        let texts = self.commands.library_texts();
-        let sources: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
-        let head = EffectHead { db: 0, order: Order(number), origin: Origin::LOCAL };
-        recorder.record(head, &Effect::Functions { sources: &sources });
+    fn record_aux_states(&self, recorder: &mut Recorder) {
+        for (name, AuxForm { number, bytes }) in self.commands.aux_states() {
+            let head = EffectHead { db: 0, order: Order(number), origin: Origin::LOCAL };
+            recorder.record(head, &Effect::Aux { name: &name, bytes: &bytes });
+        }
     }
 }

@@ -58,9 +58,7 @@ impl Server {
         let replayed = replay_pending(&epochs, last, before, &self.keyspace, threads, progress)
             .map_err(|error| failed(&error))?;
         found.chain.last_epoch = replayed.last_epoch;
-        if let Some((_, texts)) = replayed.functions {
-            found.functions = Some(texts);
-        }
+        found.add_aux(replayed.aux);
         found.unwritten = Some(Unwritten { epochs, previous: last });
         Ok(())
     }

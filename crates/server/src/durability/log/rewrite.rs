@@ -172,7 +172,7 @@ impl Server {
         }
         if log.is_some() {
             // Those in the base may be older than the new file.
-            self.log_libraries();
+            self.log_aux_states();
         }
         let Some(image) = image else { return Ok(false) };
         if send.send((image, epoch)).is_err() {

@@ -16,6 +16,7 @@ use crate::server::{Server, unix_ms};
 use crate::state::outgoing::replica::{Replica, Stage};
 use bytes::Bytes;
 use petrel_keyspace::Handle;
+use petrel_keyspace::aux_state::FUNCTIONS;
 use petrel_persistence::Image;
 use petrel_persistence::rdb::{FileError, FileOptions, FileWriter, Form};
 use std::fs::File;
@@ -304,18 +305,17 @@ impl Server {
         Written { options, least }: Written,
     ) -> Result<(), FileError> {
         let (image, history) = copy;
-        // Read after the end of the stream was recorded: libraries loaded later are in the stream.
-        let mut texts = self.commands.library_texts();
+        // Read after the end of the stream was recorded: later changes are in the stream.
+        let states = self.commands.aux_forms();
         let functions = FileWriter::<io::Sink>::FUNCTIONS_VERSION;
-        if options.version_max < functions {
-            texts.clear();
-        }
-        let least = if texts.is_empty() { least } else { least.max(functions) };
+        let has_functions =
+            options.version_max >= functions && states.iter().any(|(name, _)| name == FUNCTIONS);
+        let least = if has_functions { least.max(functions) } else { least };
         let mut file = FileWriter::unseekable(out, options, least)?;
         if let Some(history) = history {
             history.describe(&mut file);
         }
-        self.describe_file(&mut file, &texts);
+        self.describe_file(&mut file, &states);
         if let Some(image) = image {
             let mut before = 0;
             let written = image.write(&mut self.keyspace.attach(), &mut file, |keys| {

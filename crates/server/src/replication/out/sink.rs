@@ -3,9 +3,9 @@
 
 use crate::server::Server;
 use crate::state::outgoing::stream::Stream;
+use petrel_commands::aux_state::write_commands;
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Encoded, Published, SinkSource};
 use petrel_replication::{Encoder, FrameWriter};
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
 
 /// The name that the stream's sinks go by.
@@ -26,7 +26,8 @@ impl SinkSource for StreamSource {
         let stream = self.stream.upgrade();
         match stream.and_then(|stream| Some((self.server.upgrade()?, stream))) {
             Some((server, stream)) => {
-                let encoder = Encoder::new(stream.understood, stream.mark.as_bytes());
+                let encoder =
+                    Encoder::new(stream.understood, stream.mark.as_bytes(), write_commands);
                 Box::new(Recorder {
                     server,
                     stream,
@@ -80,10 +81,10 @@ impl EffectSink for Recorder {
             }
             return encoded;
         }
-        if matches!(effect, Effect::Functions { .. })
-            && self.stream.functions.fetch_max(head.order.0, SeqCst) > head.order.0
+        if let Effect::Aux { name, .. } = effect
+            && !self.stream.is_newest_aux(name, head.order.0)
         {
-            // A thread was faster that has put a later list into the stream.
+            // A thread was faster that has put a later form into the stream.
             return encoded;
         }
         // Everything is held when that changes, so that a commit is written in one way.

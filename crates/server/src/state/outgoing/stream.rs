@@ -3,8 +3,10 @@
 use crate::config::Config;
 use crate::random_id::random_id;
 use crate::state::worker_link::WorkerLink;
+use parking_lot::Mutex;
 use petrel_replication::{Backlog, Understood};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 
@@ -13,8 +15,8 @@ pub(crate) struct Stream {
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) owners: Owners,
     pub(crate) encoding: StreamEncoding,
-    /// The change of the libraries of functions that was recorded last.
-    pub(crate) functions: AtomicU64,
+    /// By name of auxiliary state: the last change that was recorded.
+    aux: Mutex<BTreeMap<Vec<u8>, u64>>,
     pub(crate) understood: Understood,
     pub(crate) mark: String,
 }
@@ -36,10 +38,20 @@ impl Stream {
             backlog,
             owners: Owners::new(workers),
             encoding,
-            functions: AtomicU64::new(0),
+            aux: Mutex::default(),
             understood,
             mark: random_id(),
         })
+    }
+
+    /// Records a change of auxiliary state by its number; returns false if a later one was recorded
+    /// before.
+    pub(crate) fn is_newest_aux(&self, name: &[u8], number: u64) -> bool {
+        let mut all = self.aux.lock();
+        let last = all.entry(name.to_vec()).or_default();
+        let is_newest = *last <= number;
+        *last = number.max(*last);
+        is_newest
     }
 }
 

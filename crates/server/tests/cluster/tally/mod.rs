@@ -3,6 +3,8 @@
 
 mod commands;
 
+use crate::labels;
+use petrel_commands::aux_state::add_aux_state;
 use petrel_keyspace::custom::number::{Bytes, Malformed, put_bytes, put_signed};
 use petrel_keyspace::custom::{
     Chunk, CustomChange, CustomValue, Held, LoadError, Loaded, MALFORMED_CHANGE, ModuleReader,
@@ -16,10 +18,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Starts a server that has the type.
+/// Starts a server that has the type, and the labels of [`crate::labels`].
 pub fn start(config: Arc<SharedConfig>) -> Running {
     add_type(&TALLY);
-    let families = [commands::COMMANDS];
+    add_aux_state(&labels::LABELS);
+    let families = [commands::COMMANDS, labels::COMMANDS];
     petrel_server::start_with(config, Box::new(Indifferent), &families).unwrap()
 }
 
