@@ -9,8 +9,8 @@
 //! | `ListSet`, `ListTrim` | `LSET`, `LTRIM` |
 //! | `ListInsert` in the middle | `LSET index mark`, `LINSERT BEFORE mark element`, `LSET index+1 neighbour` |
 //! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
-//! | `Custom` of a type that Redis does not have | `REPLCONF capa petrel-members`, `SREM key effect` |
-//! | `Store`, `CopyFrom` of such a type | `DEL`; likewise, with `SMOVE from key effect` for a copy |
+//! | `Custom` of a type unknown to Redis | `REPLCONF capa petrel-members`, `SREM key effect` |
+//! | `Store`, `CopyFrom` of such a type | `DEL`; likewise, `SMOVE from key effect` for a copy |
 //! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
 //!
 //! Changes of one element become the command of the effect's name; [`super::streams`] has streams.

@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     fn a_member_that_looks_like_effects_is_a_member() {
-        // What a primary would write for `Put` of key `k`.
+        // The member that a primary writes for `Put` of key `k`.
         let member = b"\0petrel-effects\0\x01\0\x01k\x05taken";
         assert!(petrel_persistence::effects::hidden(member).is_some());
         let bench = Bench::new("members");

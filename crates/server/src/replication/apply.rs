@@ -304,7 +304,7 @@ impl Applier {
                     if is_question(&args) {
                         executed.asked_at = Some(at);
                     } else if announces_effects(&args) {
-                        // Outside of a transaction it could be parted from what it announces.
+                        // Only a transaction cannot be parted from its announcement.
                         let is_petrel = link.server.replication.link.is_petrel.load(Relaxed);
                         self.session.set(Modes::EFFECTS, is_petrel && self.session.in_multi());
                     } else {
@@ -436,7 +436,7 @@ fn is_question(args: &[&[u8]]) -> bool {
         && args[1].eq_ignore_ascii_case(b"getack")
 }
 
-/// `REPLCONF capa petrel-members`.
+/// Whether a command is `REPLCONF capa petrel-members`.
 fn announces_effects(args: &[&[u8]]) -> bool {
     let words = ["replconf", "capa", HAS_EFFECTS];
     args.len() == words.len()

@@ -158,7 +158,7 @@ impl Link {
         let Words { frames, is_petrel } = words;
         figures.sends_frames.store(frames, Relaxed);
         if figures.is_petrel.swap(is_petrel, Relaxed) != is_petrel {
-            // This server's replicas were told otherwise.
+            // The replicas' handshakes stated otherwise.
             self.server.replication.tell_downstream(|downstream| downstream.renamed());
         }
         match offer {

@@ -33,9 +33,8 @@ impl Server {
         !config.replication.repl_effects || makes_events || evicts || asked()
     }
 
-    /// Suffix of the reply to `PSYNC` for a Petrel that gets the stream from `from` on: whether the
-    /// stream passed no other server than Petrel, and whether it may contain frames, if the replica
-    /// reads them.
+    /// Suffix of the reply to `PSYNC` for a Petrel that gets the stream from `from` on: whether it
+    /// passed Petrels only, and whether it may contain frames, if the replica reads them.
     pub(super) fn stream_words(&self, replica: &Replica, stream: &Stream, from: u64) -> String {
         let (reads, _) = replica.frames;
         let has_frames = self.has_frames(stream);
