@@ -25,6 +25,8 @@ bitset! {
         LOADER = 3 "loader",
         /// `CLIENT CAPA redirect`: follows redirections from a replica to its primary.
         REDIRECTABLE = 4 "redirectable",
+        /// A transaction of a primary that is Petrel, in which members of sets may be effects.
+        EFFECTS = 5 "effects",
     }
 }
 

@@ -44,11 +44,11 @@ fn sadd(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(added as i64)
 }
 
-/// Applies the effects in the last argument of a command of a stream
+/// Applies the effects in the last argument of a command of a primary's stream
 /// ([`petrel_persistence::effects::hide`]); none if there are none. Its keys are locked.
 #[inline]
 fn apply_hidden(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Option<Outcome> {
-    match ctx.session.is(Modes::LOADER) {
+    match ctx.session.is(Modes::EFFECTS) {
         true => apply_hidden_group(ctx, keys),
         false => None,
     }

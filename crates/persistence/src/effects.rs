@@ -144,7 +144,8 @@ pub fn apply_group(
 }
 
 /// First bytes of the member of an `SREM` or `SMOVE` in a stream of commands: a group follows that
-/// no command of Redis makes. Redis finds no such member, and Petrel applies the group.
+/// no command of Redis makes. Redis finds no such member, and Petrel applies the group if the
+/// primary announces it: a client of another server can make such a member.
 const HIDDEN: &[u8] = b"\0petrel-effects\0";
 
 /// Writes an effect for streams of commands, as the member of `SREM` of its key, or of `SMOVE` from

@@ -9,20 +9,21 @@
 //! | `ListSet`, `ListTrim` | `LSET`, `LTRIM` |
 //! | `ListInsert` in the middle | `LSET index mark`, `LINSERT BEFORE mark element`, `LSET index+1 neighbour` |
 //! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
-//! | `Custom` of a type that Redis does not have | `SREM key effect` |
-//! | `Store`, `CopyFrom` of such a type | `DEL`; `SREM key effect`, `SMOVE from key effect` |
-//! | `Aux` of state that Redis does not have | `ECHO effect` |
+//! | `Custom` of a type unknown to Redis | `REPLCONF capa petrel-members`, `SREM key effect` |
+//! | `Store`, `CopyFrom` of such a type | `DEL`; likewise, `SMOVE from key effect` for a copy |
+//! | `Aux` of state unknown to Redis | `REPLCONF capa petrel-members`, `ECHO effect` |
 //! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
 //!
 //! Changes of one element become the command of the effect's name; [`super::streams`] has streams.
 //! Value types write their changes themselves ([`petrel_keyspace::custom::ValueType::commands`]). A
 //! key of a type that Redis does not have is absent on its replicas: its effects are the last
 //! argument of a command that changes nothing there, and which Petrel applies
-//! ([`petrel_persistence::effects::hide`]).
+//! ([`petrel_persistence::effects::hide`]) where `REPLCONF` announces it.
 //! Every command has the same result on a replica with the primary's state: none fails, and none
 //! depends on the time.
 
 use crate::commands::{Arg, Batch, Commands, command, gather};
+use crate::frame::HAS_EFFECTS;
 use petrel_keyspace::custom::{CommandWriter, type_of_number};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::{Effect, HashRef, Published, Removal, StrRef, Type, View};
@@ -134,6 +135,7 @@ impl Encoder {
         self.settle();
         let out = &mut InFirstDatabase(&mut self.commands);
         if !(self.write_aux)(name, form, self.understood.version_max, out) {
+            out.command("REPLCONF", &[b"capa", HAS_EFFECTS.as_bytes()]);
             out.command("ECHO", &[&hide_aux(name, form)]);
         }
     }
@@ -299,6 +301,7 @@ impl Encoder {
 
     /// Writes an effect for replicas that know the type of its value; none at others.
     fn hide(&mut self, db: u16, key: &[u8], effect: &Effect<'_>) {
+        self.announce_effects();
         self.commands.command("SREM", &[key, &hide(db, effect)]);
     }
 
@@ -310,8 +313,15 @@ impl Encoder {
         effect: &Effect<'_>,
     ) {
         self.commands.command("DEL", &[key]);
+        self.announce_effects();
         self.commands.select(from_db);
         self.commands.command("SMOVE", &[from, key, &hide(db, effect)]);
+    }
+
+    /// Writes the command by which a replica knows that members of this transaction are effects. It
+    /// makes a transaction of the commit.
+    fn announce_effects(&mut self) {
+        command!(self.commands, "REPLCONF", "capa", HAS_EFFECTS);
     }
 
     /// The other key is removed by an effect of its own unless `RENAME` says it all.

@@ -30,6 +30,14 @@ pub const VERSION: u32 = 2;
 /// The capability of replicas that read frames.
 pub const READS_FRAMES: &str = "petrel-effects-2";
 
+/// Word of replicas and primaries that are Petrel.
+pub const IS_PETREL: &str = "petrel";
+
+/// Capability in a `REPLCONF` of a stream of commands: the transaction that it is a part of has
+/// members that are effects ([`petrel_persistence::effects::hide`]). Redis ignores it, and sends no
+/// `REPLCONF` of a client to replicas, so that clients cannot make one.
+pub const HAS_EFFECTS: &str = "petrel-members";
+
 /// Capability of replicas that want commands instead of frames from now on.
 pub const WANTS_COMMANDS: &str = "petrel-commands";
 

@@ -1,7 +1,7 @@
 //! Messages of a primary before its stream: the reply to `PSYNC`, the line before a copy of its
 //! data, and the end of that copy.
 
-use crate::frame::READS_FRAMES;
+use crate::frame::{IS_PETREL, READS_FRAMES};
 use memchr::memmem;
 
 /// Length in bytes of the end mark of a copy without an announced length.
@@ -19,16 +19,36 @@ pub enum Offer {
         id: String,
         /// Bytes of it that the copy has.
         offset: i64,
-        /// Changes may come as frames.
-        frames: bool,
+        /// Words about the stream.
+        words: Words,
     },
     /// The part of the stream that this server lacks, under the same replication ID or another.
     Continue {
         /// The name that the history goes on under, if that is said.
         id: Option<String>,
-        /// Changes may come as frames.
-        frames: bool,
+        /// Words about the stream.
+        words: Words,
     },
+}
+
+/// Words about the stream after a reply to `PSYNC`, of which Redis has none.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Words {
+    /// Changes may come as frames.
+    pub frames: bool,
+    /// The primary is Petrel, and so are all that its stream passed before it.
+    pub is_petrel: bool,
+}
+
+impl Words {
+    fn read<'a>(words: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut read = Words::default();
+        for word in words {
+            read.frames |= word == READS_FRAMES.as_bytes();
+            read.is_petrel |= word == IS_PETREL.as_bytes();
+        }
+        read
+    }
 }
 
 /// Reasons why no stream follows a `PSYNC`.
@@ -50,22 +70,21 @@ impl Offer {
     pub fn read(reply: &[u8]) -> Result<Self, NoOffer> {
         let mut words = reply.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let text = |word: &[u8]| std::str::from_utf8(word).ok().map(str::to_owned);
-        let says_frames = |word: &[u8]| word == READS_FRAMES.as_bytes();
         let is_id = |id: &&[u8]| id.len() == ID_LEN && id.iter().all(u8::is_ascii_graphic);
         match words.next() {
             Some(b"+FULLRESYNC") => {
                 let id = words.next().filter(is_id).and_then(text);
                 let offset = words.next().and_then(text).and_then(|offset| offset.parse().ok());
-                let frames = words.any(says_frames);
+                let words = Words::read(words);
                 match (id, offset.filter(|&offset: &i64| offset >= 0)) {
-                    (Some(id), Some(offset)) => Ok(Offer::Copy { id, offset, frames }),
+                    (Some(id), Some(offset)) => Ok(Offer::Copy { id, offset, words }),
                     _ => Err(NoOffer::Malformed),
                 }
             }
             Some(b"+CONTINUE") => match words.next() {
-                None => Ok(Offer::Continue { id: None, frames: false }),
+                None => Ok(Offer::Continue { id: None, words: Words::default() }),
                 Some(id) if is_id(&id) => {
-                    Ok(Offer::Continue { id: text(id), frames: words.any(says_frames) })
+                    Ok(Offer::Continue { id: text(id), words: Words::read(words) })
                 }
                 Some(_) => Err(NoOffer::Malformed),
             },
@@ -126,15 +145,22 @@ mod tests {
     #[test]
     fn answers_to_psync_are_understood_or_refused() {
         let id = "0123456789abcdef0123456789abcdef01234567";
-        for (more, frames) in [("", false), (" other", false), (" petrel-effects-2", true)] {
+        for (more, frames, is_petrel) in [
+            ("", false, false),
+            (" other", false, false),
+            (" petrel-effects-2", true, false),
+            (" petrel", false, true),
+            (" petrel petrel-effects-2", true, true),
+        ] {
+            let words = Words { frames, is_petrel };
             let copy = format!("+FULLRESYNC {id} 17{more}");
-            let expected = Offer::Copy { id: id.into(), offset: 17, frames };
+            let expected = Offer::Copy { id: id.into(), offset: 17, words };
             assert_eq!(Offer::read(copy.as_bytes()), Ok(expected));
             let renamed = format!("+CONTINUE {id}{more}");
-            let expected = Offer::Continue { id: Some(id.into()), frames };
+            let expected = Offer::Continue { id: Some(id.into()), words };
             assert_eq!(Offer::read(renamed.as_bytes()), Ok(expected));
         }
-        let expected = Offer::Continue { id: None, frames: false };
+        let expected = Offer::Continue { id: None, words: Words::default() };
         assert_eq!(Offer::read(b"+CONTINUE"), Ok(expected));
         for (nonsense, why) in [
             (&b"+FULLRESYNC"[..], NoOffer::Malformed),

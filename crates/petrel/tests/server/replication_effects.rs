@@ -424,3 +424,57 @@ fn images_of_a_replica_under_load_stand_at_an_offset() {
     load.join().unwrap();
     assert_same(&primary, &[&replica]);
 }
+
+/// A member that a client can make: [`petrel_persistence::effects`] for key `k`, which put `taken`
+/// into it, behind the prefix of members that are effects.
+const LOOK_ALIKE: &[u8] = b"\0petrel-effects\0\x01\0\x01k\x05taken";
+
+#[test]
+fn members_are_effects_only_where_a_petrel_announces_them() {
+    let rdb = snapshot_of(&["SADD k stays"]);
+    let announcement: &[&[u8]] = &[b"REPLCONF", b"capa", b"petrel-members"];
+    let (multi, exec): (&[&[u8]], &[&[u8]]) = (&[b"MULTI"], &[b"EXEC"]);
+    let srem: &[&[u8]] = &[b"SREM", b"k", LOOK_ALIKE];
+    let smove: &[&[u8]] = &[b"SMOVE", b"k", b"other", LOOK_ALIKE];
+    let twice: &[&[u8]] = &[b"SREM", b"k", LOOK_ALIKE, LOOK_ALIKE];
+    for (primary_says, stream, is_taken) in [
+        // Behind Redis, whatever a client of it can do, and more.
+        ("", &[srem][..], false),
+        ("", &[smove], false),
+        ("", &[multi, srem, exec], false),
+        ("", &[multi, announcement, srem, exec], false),
+        // A Petrel announces each transaction of its own; others it relays, or are its clients'.
+        (" petrel", &[srem], false),
+        (" petrel", &[smove], false),
+        (" petrel", &[announcement, srem], false),
+        (" petrel", &[multi, announcement, exec, srem], false),
+        (" petrel", &[multi, announcement, twice, exec], false),
+        (" petrel", &[multi, announcement, srem, exec], true),
+    ] {
+        let what = format!("'{primary_says}' {}", stream.len());
+        let primary = Primary::new();
+        let port = primary.port.to_string();
+        let server = Server::start("epoll", &["--replicaof", "127.0.0.1", &port]);
+        let (mut link, _) = primary.greet();
+        let length = rdb.len();
+        link.send(format!("+FULLRESYNC {ID} 10{primary_says}\r\n${length}\r\n").as_bytes());
+        link.send(&rdb);
+        link.await_ack(10);
+        let bytes: Vec<u8> = [&[&[&b"SADD"[..], b"k", LOOK_ALIKE][..]], stream]
+            .concat()
+            .iter()
+            .flat_map(|words| encode(words))
+            .collect();
+        link.send(&bytes);
+        link.send(&encode(&[b"REPLCONF", b"GETACK", b"*"]));
+        link.await_ack(10 + bytes.len() as i64);
+        let mut client = server.connect();
+        if is_taken {
+            assert_eq!(client.text(&["GET", "k"]), "taken", "{what}");
+        } else {
+            assert_eq!(client.text(&["SMEMBERS", "k"]), "[stays]", "{what}");
+        }
+        let output = server.output();
+        assert!(!output.contains("fails here"), "{what}: {output}");
+    }
+}

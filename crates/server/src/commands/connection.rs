@@ -57,7 +57,7 @@ fn ping_as_message(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `ECHO message`
 fn echo(ctx: &mut Ctx<'_>) -> Outcome {
-    if ctx.session.is(Modes::LOADER)
+    if ctx.session.is(Modes::EFFECTS)
         && let Some(hidden) = hidden_aux(ctx.arg(1))
     {
         return load_hidden(ctx, hidden);

@@ -464,6 +464,30 @@ mod tests {
     }
 
     #[test]
+    fn a_member_that_looks_like_effects_is_a_member() {
+        // The member that a primary writes for `Put` of key `k`.
+        let member = b"\0petrel-effects\0\x01\0\x01k\x05taken";
+        assert!(petrel_persistence::effects::hidden(member).is_some());
+        let bench = Bench::new("members");
+        let calls: [&[&[u8]]; 8] = [
+            &[b"SADD", b"k", b"stays", member],
+            &[b"SREM", b"k", member],
+            &[b"SADD", b"k", member],
+            &[b"SMOVE", b"k", b"other", member],
+            &[b"MULTI"],
+            &[b"REPLCONF", b"capa", b"petrel-members"],
+            &[b"SREM", b"k", member],
+            &[b"EXEC"],
+        ];
+        let mut bytes = Vec::new();
+        calls.iter().for_each(|call| petrel_resp::encode_command(call, &mut bytes));
+        let path = bench.file("base", &bytes);
+        bench.load(&[path], &Config::default()).unwrap();
+        assert_eq!(bench.call("SMEMBERS k"), "*1 $5 stays");
+        assert_eq!(bench.call("SCARD other"), ":1");
+    }
+
+    #[test]
     fn nothing_expires_before_all_is_there() {
         let bench = Bench::new("expiry");
         let path = bench.file(

@@ -22,7 +22,7 @@ use petrel_commands::{
 use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_net::{Endpoint, Slot};
 use petrel_persistence::rdb::Leniency;
-use petrel_replication::frame::MARK;
+use petrel_replication::frame::{HAS_EFFECTS, MARK};
 use petrel_resp::{Limits, Parsed, Protocol, Reply, RespWriter, Resume, parse, recycle};
 use std::any::Any;
 use std::sync::Arc;
@@ -141,6 +141,7 @@ impl Applier {
         self.exec.begin();
         petrel_commands::transactions::abandon(&mut self.exec, &mut self.session);
         self.exec.end();
+        self.session.set(Modes::EFFECTS, false);
         self.session.db = self.host.0.server.replication.stream_db.load(Relaxed);
         self.input = received;
         (self.counted, self.parsed) = (0, 0);
@@ -303,6 +304,10 @@ impl Applier {
                     self.parsed += consumed;
                     if is_question(&args) {
                         executed.asked_at = Some(at);
+                    } else if announces_effects(&args) {
+                        // Only a transaction cannot be parted from its announcement.
+                        let is_petrel = link.server.replication.link.is_petrel.load(Relaxed);
+                        self.session.set(Modes::EFFECTS, is_petrel && self.session.in_multi());
                     } else {
                         if self.execute(&args, link) {
                             executed.relayed.frames = Some(false);
@@ -324,6 +329,7 @@ impl Applier {
             }
             self.args = recycle(args);
             if !self.session.in_multi() {
+                self.session.set(Modes::EFFECTS, false);
                 (executed.whole, executed.db) = (self.parsed, self.session.db);
             }
             if executed.asked_at.is_some() {
@@ -429,6 +435,13 @@ fn is_question(args: &[&[u8]]) -> bool {
     args.len() >= 2
         && args[0].eq_ignore_ascii_case(b"replconf")
         && args[1].eq_ignore_ascii_case(b"getack")
+}
+
+/// Whether a command is `REPLCONF capa petrel-members`.
+fn announces_effects(args: &[&[u8]]) -> bool {
+    let words = ["replconf", "capa", HAS_EFFECTS];
+    args.len() == words.len()
+        && args.iter().zip(words).all(|(arg, word)| arg.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Whether a command says a time that counts from when it is executed, or notes when it was. A

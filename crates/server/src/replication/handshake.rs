@@ -3,7 +3,7 @@
 use super::wire::Wire;
 use crate::config::Config;
 use petrel_commands::VALKEY_VERSION;
-use petrel_replication::frame::{READS_FRAMES, WANTS_COMMANDS};
+use petrel_replication::frame::{IS_PETREL, READS_FRAMES, WANTS_COMMANDS};
 use petrel_replication::primary::{NoOffer, Offer};
 use petrel_resp::encode_command;
 use std::io;
@@ -67,7 +67,7 @@ pub(super) fn shake_hands(
     if !settings.replica_announce_ip.is_empty() {
         state(wire, &[b"ip-address", settings.replica_announce_ip.bytes()])?;
     }
-    let mut capabilities = vec!["eof", "psync2", "petrel"];
+    let mut capabilities = vec!["eof", "psync2", IS_PETREL];
     match frames {
         Frames::Reads => capabilities.push(READS_FRAMES),
         Frames::WantsCommands => capabilities.extend([READS_FRAMES, WANTS_COMMANDS]),

@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::server::{Server, unix_ms};
 use crate::state::replication::{LinkState, replica_expires};
 use petrel_net::{Endpoint, Slot, local_endpoint, peer_endpoint};
-use petrel_replication::primary::Offer;
+use petrel_replication::primary::{Offer, Words};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -154,8 +154,13 @@ impl Link {
         figures.enter(LinkState::Handshake);
         let offer = self.introduce(&mut wire, applier, &config)?;
         let primary = format_args!("{}:{}", self.host, self.port);
-        let (Offer::Continue { frames, .. } | Offer::Copy { frames, .. }) = offer;
+        let (Offer::Continue { words, .. } | Offer::Copy { words, .. }) = offer;
+        let Words { frames, is_petrel } = words;
         figures.sends_frames.store(frames, Relaxed);
+        if figures.is_petrel.swap(is_petrel, Relaxed) != is_petrel {
+            // The replicas' handshakes stated otherwise.
+            self.server.replication.tell_downstream(|downstream| downstream.renamed());
+        }
         match offer {
             Offer::Continue { id, .. } => {
                 if let Some(id) = id {

@@ -116,6 +116,8 @@ pub struct LinkFigures {
     pub(crate) has_synced: AtomicBool,
     /// The primary has said that it may send frames.
     pub(crate) sends_frames: AtomicBool,
+    /// The primary, and every server that its stream passed before, has said that it is Petrel.
+    pub(crate) is_petrel: AtomicBool,
     /// The primary was asked to send commands in place of frames.
     pub(crate) asked_commands: AtomicBool,
     /// The link as `CLIENT LIST` shows it, while there is one.
@@ -136,6 +138,7 @@ impl Default for LinkFigures {
             received: AtomicU64::new(0),
             has_synced: AtomicBool::new(false),
             sends_frames: AtomicBool::new(false),
+            is_petrel: AtomicBool::new(false),
             asked_commands: AtomicBool::new(false),
             client: Mutex::default(),
         }

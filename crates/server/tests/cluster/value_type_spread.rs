@@ -199,6 +199,7 @@ fn replicas_of_redis_go_without_values_and_those_of_petrel_have_them() {
     }
     // One copy was enough, and no command of the stream has failed at Redis.
     assert_eq!(figure(&mut client, "stats", "sync_full"), 2);
+    assert_eq!(figure(&mut other, "stats", "unexpected_error_replies"), 0);
     let log = redis.log();
     assert!(!log.contains("CRITICAL") && !log.contains("sending an error"), "{log}");
 }

@@ -7,7 +7,7 @@ use crate::state::outgoing::replica::{Replica, Stage};
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_persistence::rdb::Dialect;
-use petrel_replication::frame::{READS_FRAMES, WANTS_COMMANDS};
+use petrel_replication::frame::{IS_PETREL, READS_FRAMES, WANTS_COMMANDS};
 use petrel_table::commands as meta;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -95,9 +95,9 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
         outgoing.resumed.fetch_add(1, Relaxed);
         tracing::info!("replica {} continues at offset {from}", replica.name());
         let id = server.replication.ids().id;
-        let frames = outgoing.stream().map(|stream| server.frames_word(&replica, &stream, from));
-        let frames = frames.unwrap_or_default();
-        let whole = || format!("CONTINUE {id}{frames}");
+        let words = outgoing.stream().map(|stream| server.stream_words(&replica, &stream, from));
+        let words = words.unwrap_or_default();
+        let whole = || format!("CONTINUE {id}{words}");
         ctx.reply.simple(&if knows_ids { whole() } else { "CONTINUE".into() });
     } else {
         if asked.is_some_and(|(id, _)| id != b"?") {
@@ -158,7 +158,7 @@ fn note(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
         b"capa" => {
             known.knows_end_mark |= value.eq_ignore_ascii_case(b"eof");
             known.knows_ids |= value.eq_ignore_ascii_case(b"psync2");
-            known.is_petrel |= value.eq_ignore_ascii_case(b"petrel");
+            known.is_petrel |= value.eq_ignore_ascii_case(IS_PETREL.as_bytes());
             known.frames.0 |= value.eq_ignore_ascii_case(READS_FRAMES.as_bytes());
             known.frames.1 |= value.eq_ignore_ascii_case(WANTS_COMMANDS.as_bytes());
         }

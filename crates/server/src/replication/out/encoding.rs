@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::state::outgoing::replica::Replica;
 use crate::state::outgoing::stream::{Relayed, Stream};
 use petrel_keyspace::Handle;
-use petrel_replication::frame::READS_FRAMES;
+use petrel_replication::frame::{IS_PETREL, READS_FRAMES};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,15 +33,18 @@ impl Server {
         !config.replication.repl_effects || makes_events || evicts || asked()
     }
 
-    /// Suffix of the reply to `PSYNC` for a replica that gets the stream from `from` on: whether it
-    /// may contain frames, if the replica reads them.
-    pub(super) fn frames_word(&self, replica: &Replica, stream: &Stream, from: u64) -> String {
+    /// Suffix of the reply to `PSYNC` for a Petrel that gets the stream from `from` on: whether it
+    /// passed Petrels only, and whether it may contain frames, if the replica reads them.
+    pub(super) fn stream_words(&self, replica: &Replica, stream: &Stream, from: u64) -> String {
         let (reads, _) = replica.options.frames;
         let has_frames = self.has_frames(stream);
-        match reads && (has_frames || from < stream.backlog.framed()) {
-            true => format!(" {READS_FRAMES}"),
-            false => String::new(),
-        }
+        let replication = &self.replication;
+        let is_petrel = !replication.is_replica() || replication.link.is_petrel.load(Relaxed);
+        let words = [
+            (replica.options.is_petrel && is_petrel, IS_PETREL),
+            (reads && (has_frames || from < stream.backlog.framed()), READS_FRAMES),
+        ];
+        words.iter().filter(|(is_said, _)| *is_said).map(|(_, word)| format!(" {word}")).collect()
     }
 
     /// Whether frames may follow.

@@ -173,8 +173,8 @@ impl Server {
         for (replica, reader) in replicas.iter().zip(readers) {
             replica.set_stage(Stage::Copied);
             if replica.speaks_psync {
-                let frames = self.frames_word(replica, &stream, at);
-                replica.tell(format!("+FULLRESYNC {id} {at}{frames}\r\n").as_bytes());
+                let words = self.stream_words(replica, &stream, at);
+                replica.tell(format!("+FULLRESYNC {id} {at}{words}\r\n").as_bytes());
             }
             if let (Ok(reader), false) = (reader, replica.options.takes_copy_only) {
                 replica.set_reader(reader);
