@@ -13,6 +13,7 @@ use crate::server::latency::LatencyMonitor;
 use crate::server::redact::shown;
 use crate::server::slowlog::CommandLog;
 use crate::server::state::ServerState;
+use crate::sketches::SketchDefaults;
 use crate::spec::{Command, Flags, Registry};
 use petrel_resp::Dialect;
 use std::collections::BTreeMap;
@@ -68,6 +69,8 @@ pub struct Shared {
     pub long: LongHeld,
     /// The libraries of functions.
     pub libraries: Libraries,
+    /// Properties of sketches that commands make without stating them.
+    pub sketches: SketchDefaults,
     /// `CLIENT PAUSE`.
     pub pause: Pause,
     /// The server is a replica.
@@ -104,6 +107,7 @@ impl Shared {
             scripts: Scripts::default(),
             long: LongHeld::default(),
             libraries: Libraries::default(),
+            sketches: SketchDefaults::default(),
             pause: Pause::default(),
             is_replica: AtomicBool::new(false),
             cluster: OnceLock::new(),
