@@ -1,5 +1,5 @@
-//! The head of a dump of a Bloom filter must be refused or make a filter that can be used, whatever pieces are loaded
-//! into it, and whose dump is the same.
+//! The head of a dump of a Bloom filter must be refused, or make a filter whose dump is the same and
+//! that can be used, whatever pieces are loaded into it.
 
 #![no_main]
 

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! u64 items, u32 links, options, expansion
-//! per link: u64 bytes, bits, items, f64 error, bits per entry, u32 hashes, u64 entries, u8 exponent
+//! per link: u64 bytes, bits, items, f64 error, bits per entry, u32 hashes, u64 entries,
+//!           u8 exponent
 //! ```
 //!
 //! The iterator is 0 before the head; then 1 + the number of bytes of bits before the piece.

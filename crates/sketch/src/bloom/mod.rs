@@ -1,6 +1,6 @@
-//! Scalable Bloom filters: a chain of links, each a Bloom filter. A link that is full is followed by
-//! a larger one with half its error rate, so that the error rates of all add up to that which was
-//! asked for. An item is in the filter if one of the links has it.
+//! Scalable Bloom filters: a chain of links, each a Bloom filter. After a full link comes a larger
+//! one with half its error rate, so that the error rates of all add up to the stated one. An item
+//! is in the filter if one of the links has it.
 //!
 //! | file | holds |
 //! |---|---|
