@@ -24,6 +24,17 @@ _ACL_WHOAMI = Command("ACL WHOAMI", "String")
 _APPEND = Command("APPEND", "i64")
 _ASKING = Command("ASKING", "()")
 _AUTH = Command("AUTH", "()")
+_BF_ADD = Command("BF.ADD", "bool")
+_BF_CARD = Command("BF.CARD", "i64")
+_BF_DEBUG = Command("BF.DEBUG", "Vec<String>")
+_BF_EXISTS = Command("BF.EXISTS", "bool")
+_BF_INFO = Command("BF.INFO", "Value")
+_BF_INSERT = Command("BF.INSERT", "Value")
+_BF_LOADCHUNK = Command("BF.LOADCHUNK", "()")
+_BF_MADD = Command("BF.MADD", "Value")
+_BF_MEXISTS = Command("BF.MEXISTS", "Vec<bool>")
+_BF_RESERVE = Command("BF.RESERVE", "()")
+_BF_SCANDUMP = Command("BF.SCANDUMP", "Value")
 _BGREWRITEAOF = Command("BGREWRITEAOF", "String")
 _BGSAVE = Command("BGSAVE", "String")
 _BITFIELD = Command("BITFIELD", "Vec<Option<i64>>")
@@ -77,6 +88,12 @@ _CLUSTER_SLOT_STATS = Command("CLUSTER SLOT-STATS", "Value")
 _CLUSTER_SLOTS = Command("CLUSTER SLOTS", "Value")
 _CLUSTER_SYNCSLOTS = Command("CLUSTER SYNCSLOTS", "Value")
 _CLUSTERSCAN = Command("CLUSTERSCAN", "Value")
+_CMS_INCRBY = Command("CMS.INCRBY", "Value")
+_CMS_INFO = Command("CMS.INFO", "Value")
+_CMS_INITBYDIM = Command("CMS.INITBYDIM", "()")
+_CMS_INITBYPROB = Command("CMS.INITBYPROB", "()")
+_CMS_MERGE = Command("CMS.MERGE", "()")
+_CMS_QUERY = Command("CMS.QUERY", "Vec<i64>")
 _COMMAND_COUNT = Command("COMMAND COUNT", "i64")
 _COMMAND_DOCS = Command("COMMAND DOCS", "Value")
 _COMMAND_GETKEYS = Command("COMMAND GETKEYS", "Vec<Bytes>")
@@ -405,6 +422,88 @@ class Commands(RedisPyCommands):
             call.append(username)
         call.append(password)
         return self._run(_AUTH, *call)
+
+    def bf_add(self, name, item):
+        """``BF.ADD key item``: Adds an item to a Bloom filter, which is made if it does not exist."""
+        return self._run(_BF_ADD, name, item)
+
+    def bf_card(self, name):
+        """``BF.CARD key``: Returns how many items were added to a Bloom filter that it did not seem to have."""
+        return self._run(_BF_CARD, name)
+
+    def bf_debug(self, name):
+        """``BF.DEBUG key``: Returns the properties of each link of a Bloom filter."""
+        return self._run(_BF_DEBUG, name)
+
+    def bf_exists(self, name, item):
+        """``BF.EXISTS key item``: Tells whether an item was added to a Bloom filter, with few false positives."""
+        return self._run(_BF_EXISTS, name, item)
+
+    def bf_info(self, name, *, capacity=False, size=False, filters=False, items=False, expansion=False):
+        """``BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]``: Returns the properties of a Bloom filter, or one of them."""
+        call = []
+        call.append(name)
+        if capacity:
+            call += ("CAPACITY",)
+        if size:
+            call += ("SIZE",)
+        if filters:
+            call += ("FILTERS",)
+        if items:
+            call += ("ITEMS",)
+        if expansion:
+            call += ("EXPANSION",)
+        return self._run(_BF_INFO, *call)
+
+    def bf_insert(self, name, *items, capacity=None, error=None, expansion=None, nocreate=False, nonscaling=False):
+        """``BF.INSERT key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] ITEMS item [item ...]``: Adds items to a Bloom filter, which is made with the given properties if it does not exist."""
+        call = []
+        call.append(name)
+        if capacity is not None:
+            call += ("CAPACITY",)
+            call.append(capacity)
+        if error is not None:
+            call += ("ERROR",)
+            call.append(error)
+        if expansion is not None:
+            call += ("EXPANSION",)
+            call.append(expansion)
+        if nocreate:
+            call += ("NOCREATE",)
+        if nonscaling:
+            call += ("NONSCALING",)
+        call.append("ITEMS")
+        call += _spread(items)
+        return self._run(_BF_INSERT, *call)
+
+    def bf_loadchunk(self, name, iterator, data):
+        """``BF.LOADCHUNK key iterator data``: Loads a piece of a Bloom filter that `BF.SCANDUMP` returned; the first makes the filter."""
+        return self._run(_BF_LOADCHUNK, name, iterator, data)
+
+    def bf_madd(self, name, *items):
+        """``BF.MADD key item [item ...]``: Adds items to a Bloom filter, which is made if it does not exist."""
+        return self._run(_BF_MADD, name, *_spread(items))
+
+    def bf_mexists(self, name, *items):
+        """``BF.MEXISTS key item [item ...]``: Tells of several items whether they were added to a Bloom filter, with few false positives."""
+        return self._run(_BF_MEXISTS, name, *_spread(items))
+
+    def bf_reserve(self, name, error_rate, capacity, *, expansion=None, nonscaling=False):
+        """``BF.RESERVE key error-rate capacity [EXPANSION expansion] [NONSCALING]``: Makes an empty Bloom filter for a number of items and a rate of false positives."""
+        call = []
+        call.append(name)
+        call.append(error_rate)
+        call.append(capacity)
+        if expansion is not None:
+            call += ("EXPANSION",)
+            call.append(expansion)
+        if nonscaling:
+            call += ("NONSCALING",)
+        return self._run(_BF_RESERVE, *call)
+
+    def bf_scandump(self, name, iterator):
+        """``BF.SCANDUMP key iterator``: Returns the next piece of a Bloom filter, for `BF.LOADCHUNK`."""
+        return self._run(_BF_SCANDUMP, name, iterator)
 
     def bgrewriteaof(self):
         """``BGREWRITEAOF``: Rewrites the log in the background, so that it is no longer than the data needs."""
@@ -784,6 +883,36 @@ class Commands(RedisPyCommands):
             call += ("SLOT",)
             call.append(slot)
         return self._run(_CLUSTERSCAN, *call)
+
+    def cms_incrby(self, name, mapping):
+        """``CMS.INCRBY key item increment [item increment ...]``: Adds to the counts of items in a count-min sketch."""
+        return self._run(_CMS_INCRBY, name, *_pairs(mapping))
+
+    def cms_info(self, name):
+        """``CMS.INFO key``: Returns the dimensions of a count-min sketch and the sum of its counts."""
+        return self._run(_CMS_INFO, name)
+
+    def cms_initbydim(self, name, width, depth):
+        """``CMS.INITBYDIM key width depth``: Makes an empty count-min sketch of a number of rows of counters."""
+        return self._run(_CMS_INITBYDIM, name, width, depth)
+
+    def cms_initbyprob(self, name, error, probability):
+        """``CMS.INITBYPROB key error probability``: Makes an empty count-min sketch for an error and the probability of a larger one."""
+        return self._run(_CMS_INITBYPROB, name, error, probability)
+
+    def cms_merge(self, destination, *sources, weights=None):
+        """``CMS.MERGE destination numkeys source [source ...] [WEIGHTS weight [weight ...]]``: Sets a count-min sketch to the sum of others, each times its weight."""
+        call = []
+        call.append(destination)
+        call += _counted(sources)
+        if weights is not None:
+            call += ("WEIGHTS",)
+            call += _values(weights)
+        return self._run(_CMS_MERGE, *call)
+
+    def cms_query(self, name, *items):
+        """``CMS.QUERY key item [item ...]``: Returns the counts of items in a count-min sketch, which are never too low."""
+        return self._run(_CMS_QUERY, name, *_spread(items))
 
     def command_count(self):
         """``COMMAND COUNT``: Returns the number of commands."""

@@ -40,7 +40,8 @@ fn naming_of(command: Command) -> Naming {
         "create" => "xgroup-create",
         "setid" => "xgroup-setid",
         "rename" | "renamenx" | "copy" | "move" | "lmove" | "blmove" | "lmovem" | "blmovem"
-        | "rpoplpush" | "brpoplpush" | "pfcount" | "pfdebug" | "pfmerge" | "msetex" | "restore" => {
+        | "rpoplpush" | "brpoplpush" | "cms.merge" | "pfcount" | "pfdebug" | "pfmerge"
+        | "msetex" | "restore" => {
             return Naming::Stated;
         }
         _ => return Naming::ByEffect,

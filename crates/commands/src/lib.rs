@@ -44,6 +44,7 @@ pub mod server;
 mod session;
 mod sets;
 mod shown;
+mod sketches;
 mod sorted_sets;
 pub mod spec;
 mod streams;
@@ -79,6 +80,7 @@ pub use server::state::ServerState;
 pub use server::stats::Shared;
 pub use session::{Extras, Modes, Replies, Session, Transaction};
 pub use shown::ShownSlots;
+pub use sketches::SketchDefaults;
 pub use spec::{Command, CommandSpec, Queue, Queued, Registry, Request};
 pub use tracking::mode::{Tracking, TrackingMode};
 
@@ -103,6 +105,8 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     streams::COMMANDS,
     vectors::COMMANDS,
     json::COMMANDS,
+    sketches::bloom::COMMANDS,
+    sketches::count_min::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,

@@ -50,6 +50,24 @@ pub mod custom {
     pub const PACKED_MAX: usize = crate::structures::sizes::PACKED_MAX - 1;
 }
 
+/// Bloom filters.
+pub mod bloom {
+    pub use crate::structures::bloom::Filter;
+    pub use crate::structures::bloom::change::{
+        Reserve, add, add_one, load_head, load_piece, reserve,
+    };
+    pub use crate::structures::bloom::rdb::TYPE;
+    pub use petrel_sketch::bloom::{AddError, Bloom, ChunkError, Facts, Part};
+}
+
+/// Count-min sketches.
+pub mod count_min {
+    pub use crate::structures::count_min::Sketch;
+    pub use crate::structures::count_min::change::{increment, make};
+    pub use crate::structures::count_min::rdb::TYPE;
+    pub use petrel_sketch::count_min::{CountMin, Overflow};
+}
+
 /// Collections, by type.
 pub mod types {
     pub use crate::structures::form::{Type, WrongType};

@@ -2,6 +2,7 @@
 //! two portions.
 
 use petrel_json::{Change, Op, Step};
+use petrel_keyspace::bloom::{self, Filter, Part, Reserve, TYPE};
 use petrel_keyspace::custom::ModuleWriter;
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{
@@ -76,6 +77,10 @@ fn shown(view: View<'_>, now: i64) -> Shown {
         }
         Type::VECTOR_SET => view.vectors().unwrap().for_each(|name, vector, _| {
             elements.push(([name, b"=", vector.code].concat(), FAR));
+        }),
+        Type::BLOOM => view.custom::<Filter>().unwrap().bloom().each_part(&mut |part| {
+            let bits = if let Part::Bits(bits) = part { bits } else { &[] };
+            elements.push((bits.to_vec(), FAR));
         }),
         _ => {
             let mut text = Vec::new();
@@ -152,6 +157,10 @@ impl ModuleWriter for Texts {
     fn signed(&mut self, _: i64) {}
     fn double(&mut self, _: f64) {}
     fn encoded(&mut self, _: &[u8]) {}
+    fn begin_text(&mut self, _: usize) {}
+    fn text_bytes(&mut self, bytes: &[u8]) {
+        self.0.push(bytes.to_vec());
+    }
     fn text(&mut self, bytes: &[u8]) {
         self.0.push(bytes.to_vec());
     }
@@ -296,9 +305,12 @@ fn fill(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
     let key = ks.key(name);
     ks.lock(key.hash);
     ks.remove(db, key);
-    let (kind, len) = (random.below(6), 2000 + random.below(2000));
-    if kind == 5 {
-        fill_json(ks, db, name, len);
+    let (kind, len) = (random.below(7), 2000 + random.below(2000));
+    if kind >= 5 {
+        match kind {
+            5 => fill_json(ks, db, name, len),
+            _ => fill_bloom(ks, db, name, len),
+        }
         return ks.unlock();
     }
     for n in 0..len {
@@ -338,6 +350,24 @@ fn fill_json(ks: &mut Handle, db: u16, name: &[u8], len: u64) {
     let document = writer.finish();
     let change = JsonChange::Put { tape: document.tape() };
     ks.json_change(db, ks.key(name), change).unwrap();
+}
+
+/// Sets a key to a Bloom filter of several links, long enough to be taken in portions.
+fn fill_bloom(ks: &mut Handle, db: u16, name: &[u8], len: u64) {
+    let asked = Reserve { error: 1e-9, entries: 500, expansion: 9, is_fixed: false };
+    let mut slot = ks.slot(db, ks.key(name), &TYPE).unwrap();
+    assert!(bloom::reserve(&mut slot, asked));
+    for n in 0..8 * len {
+        bloom::add_one(&mut slot, &n.to_le_bytes()).unwrap().unwrap();
+    }
+}
+
+/// Adds items, which grow the filter now and then.
+fn change_bloom(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
+    let mut slot = ks.slot(db, ks.key(name), &TYPE).unwrap();
+    for _ in 0..random.below(20) {
+        bloom::add_one(&mut slot, &random.below(1 << 40).to_le_bytes()).unwrap().unwrap();
+    }
 }
 
 /// Changes an element of the array, adds one, or removes some.
@@ -458,6 +488,7 @@ fn change_element(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
         },
         Type::Stream => change_stream(ks, db, name, random),
         Type::JSON => change_json(ks, db, name, random),
+        Type::BLOOM => change_bloom(ks, db, name, random),
         Type::String | Type::Custom(_) => {}
     }
 }
@@ -578,4 +609,37 @@ fn an_image_shows_one_moment_of_large_collections_whatever_changes_meanwhile() {
         ks.exit();
     }
     assert!(begun > 1000, "{begun} times something was half handed out");
+}
+
+/// What a filter keeps for a snapshot is used memory until it was taken.
+#[test]
+fn pages_that_are_kept_are_counted() {
+    let mut random = Random(7);
+    let mut ks = Keyspace::new(&Options { stripes: 4, ..Options::default() }).attach();
+    ks.enter();
+    let key = ks.key(b"k");
+    ks.lock(key.hash);
+    let asked = Reserve { error: 0.01, entries: 1_000_000, expansion: 2, is_fixed: false };
+    assert!(bloom::reserve(&mut ks.slot(0, key, &TYPE).unwrap(), asked));
+    let add = |ks: &mut Handle, random: &mut Random| {
+        let mut slot = ks.slot(0, ks.key(b"k"), &TYPE).unwrap();
+        let item = random.below(1 << 50).to_le_bytes();
+        bloom::add_one(&mut slot, &item).unwrap().unwrap();
+    };
+    (0..20_000).for_each(|_| add(&mut ks, &mut random));
+    ks.unlock();
+    let (keyspace, collected) = (ks.keyspace().clone(), Arc::new(Collected::default()));
+    let used = keyspace.stats().used;
+    assert!(ks.begin_image(collected.clone(), |_| ()));
+    assert_eq!(keyspace.stats().used, used);
+    let mut most = 0;
+    walk(&mut ks, &collected, &mut random, |ks, random| {
+        ks.lock(ks.key(b"k").hash);
+        add(ks, random);
+        ks.unlock();
+        most = most.max(keyspace.stats().used);
+    });
+    assert!(most > used, "nothing was kept");
+    assert_eq!(keyspace.stats().used, used);
+    ks.exit();
 }

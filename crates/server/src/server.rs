@@ -229,6 +229,8 @@ impl Server {
         self.commands.latency.configure(config.latency_monitor_threshold);
         self.commands.set_latency_tracking(config.latency_tracking);
         self.commands.pose_as_redis(config.extended_redis_compatibility);
+        let (error, entries) = (config.bf_error_rate.0, config.bf_initial_size);
+        self.commands.sketches.set_bloom(error, entries, config.bf_expansion_factor);
         let scripts = &self.commands.scripts;
         scripts.slow_ms.store(config.busy_reply_threshold.unsigned_abs(), Relaxed);
         scripts.memory_max.store(config.script_memory_limit as usize, Relaxed);

@@ -165,6 +165,10 @@ bitset! {
         SCRIPTING = 20 "scripting",
         /// JSON documents.
         JSON = 21 "json",
+        /// Bloom filters.
+        BLOOM = 22 "bloom",
+        /// Count-min sketches.
+        CMS = 23 "cms",
     }
 }
 

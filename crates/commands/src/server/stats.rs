@@ -14,6 +14,7 @@ use crate::server::latency::LatencyMonitor;
 use crate::server::redact::shown;
 use crate::server::slowlog::CommandLog;
 use crate::server::state::ServerState;
+use crate::sketches::SketchDefaults;
 use crate::spec::{Command, Flags, Registry};
 use petrel_resp::Dialect;
 use std::collections::BTreeMap;
@@ -71,6 +72,8 @@ pub struct Shared {
     pub libraries: Libraries,
     /// Values of auxiliary state other than these libraries.
     pub aux: AuxValues,
+    /// Properties of sketches that commands make without stating them.
+    pub sketches: SketchDefaults,
     /// `CLIENT PAUSE`.
     pub pause: Pause,
     /// The server is a replica.
@@ -108,6 +111,7 @@ impl Shared {
             long: LongHeld::default(),
             libraries: Libraries::default(),
             aux: AuxValues::default(),
+            sketches: SketchDefaults::default(),
             pause: Pause::default(),
             is_replica: AtomicBool::new(false),
             cluster: OnceLock::new(),

@@ -3,15 +3,11 @@
 
 use crate::allocations::peak_of;
 use crate::client::{Client, show, show_args};
+use crate::follower::{Follower, execute};
 use crate::random::{Random, duration};
-use petrel_commands::Session;
-use petrel_commands::aux_state::write_commands;
+use petrel_keyspace::Policy;
 use petrel_keyspace::event::class;
-use petrel_keyspace::{Effect, Handle, Keyspace, Options, Origin, Policy};
-use petrel_persistence::rdb::Dialect;
-use petrel_replication::{Encoder, Understood};
-use petrel_resp::{DecodeLimits, Value, decode};
-use std::sync::{Arc, Mutex};
+use petrel_resp::Value;
 use std::time::Instant;
 
 #[test]
@@ -329,41 +325,6 @@ fn a_document_takes_little_more_than_its_text() {
     }
 }
 
-/// Replica that applies another keyspace's effects.
-struct Follower {
-    handle: Handle,
-    encoder: Encoder,
-    commands: Vec<u8>,
-}
-
-impl Follower {
-    fn take(&mut self, db: u16, effect: &Effect<'_>) {
-        self.encoder.add(db, effect);
-        if let Some(batch) = self.encoder.finish() {
-            self.commands.extend_from_slice(&batch.bytes[batch.skip..]);
-        }
-        self.encoder.clear();
-        let handle = &mut self.handle;
-        handle.enter();
-        let key = handle.key(effect.key().expect("a key"));
-        handle.lock(key.hash);
-        handle.apply(db, effect, Origin::LOCAL).expect("the same state as there");
-        handle.unlock();
-        handle.exit();
-    }
-
-    fn tape(&mut self, key: &[u8]) -> Option<Vec<u8>> {
-        let handle = &mut self.handle;
-        handle.enter();
-        let key = handle.key(key);
-        handle.lock(key.hash);
-        let tape = handle.peek(0, key).map(|view| view.json().unwrap().tape().to_vec());
-        handle.unlock();
-        handle.exit();
-        tape
-    }
-}
-
 fn draw_value(random: &mut Random, depth: usize) -> String {
     match random.below(if depth > 3 { 6 } else { 9 }) {
         0 => random.below(300).to_string(),
@@ -435,16 +396,8 @@ fn draw_call(random: &mut Random) -> Vec<String> {
 fn effects_make_the_same_document() {
     let mut random = Random::seeded();
     let mut client = Client::new();
-    let understood = Understood { dialect: Dialect::Redis, version_max: 14, databases: 16 };
-    let follower = Arc::new(Mutex::new(Follower {
-        handle: Keyspace::new(&Options { stripes: 4, ..Options::default() }).attach(),
-        encoder: Encoder::new(understood, b"mark", write_commands),
-        commands: Vec::new(),
-    }));
-    let told = follower.clone();
-    client.exec.ks.set_sink(Some(Box::new(move |db: u16, effect: &Effect<'_>| {
-        told.lock().unwrap().take(db, effect);
-    })));
+    let mut copy = Client::new();
+    let follower = Follower::of(&mut client, &copy);
     let mut replica = Client::new();
     let end = Instant::now() + duration();
     let (mut calls, mut changed, mut longest) = (0, 0, 0);
@@ -465,9 +418,8 @@ fn effects_make_the_same_document() {
         let reply = client.call(&args);
         let seen = |what: &str| format!("{what} after {} => {}", show_args(&args), show(&reply));
         let tape = tape_of(&mut client);
-        let mut follower = follower.lock().unwrap();
-        assert_eq!(follower.tape(b"k"), tape, "{}", seen("effects"));
-        let commands = std::mem::take(&mut follower.commands);
+        assert_eq!(tape_of(&mut copy), tape, "{}", seen("effects"));
+        let commands = follower.lock().unwrap().commands();
         changed += usize::from(!commands.is_empty());
         execute(&mut replica, &commands);
         let [own, other] =
@@ -493,20 +445,6 @@ fn tape_of(client: &mut Client) -> Option<Vec<u8>> {
     ks.unlock();
     ks.exit();
     tape
-}
-
-/// Executes the commands of a replication stream.
-fn execute(client: &mut Client, mut stream: &[u8]) {
-    while let Ok(Some((Value::Array(words), len))) = decode(stream, &DecodeLimits::default()) {
-        let args: Vec<&[u8]> = words.iter().filter_map(Value::as_bytes).collect();
-        if !matches!(args[0], b"MULTI" | b"EXEC" | b"SELECT") {
-            let reply = client.call(&args);
-            assert!(!matches!(reply, Value::Error(_)), "{}: {}", show_args(&args), show(&reply));
-        }
-        stream = &stream[len..];
-    }
-    assert!(stream.is_empty());
-    let _ = std::mem::replace(&mut client.session, Session::new(true));
 }
 
 /// Redis 8.8's DUMP payloads of a document: `[1.5,"a"]`, and one with a typed array.

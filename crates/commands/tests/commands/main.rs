@@ -16,7 +16,9 @@
 //! | `drawn` | draws calls from the command table |
 //! | `allocations` | counts allocations of a thread |
 //! | `every_type` | commands that take values of any type, with each of them |
-//! | `json` | JSON documents |
+//! | `json`, `json_peer` | JSON documents, here and in RedisJSON |
+//! | `bloom`, `count_min`, `sketches_peer` | sketches, here and in RedisBloom |
+//! | `follower` | applies effects, and executes them as commands |
 //! | `vectors` | vector sets, here and in a Redis server |
 //! | `look` | reads a value with all its metadata |
 //! | `peers` | values moved to other servers and back with DUMP and RESTORE |
@@ -31,12 +33,15 @@ mod allocations;
 mod alone;
 mod anything;
 mod bitmaps;
+mod bloom;
 mod client;
+mod count_min;
 mod dialect;
 mod drawn;
 mod dump;
 mod every_type;
 mod extremes;
+mod follower;
 mod functions;
 mod gate;
 mod geo;
@@ -57,6 +62,7 @@ mod script_libraries;
 mod scripts;
 mod server;
 mod sets;
+mod sketches_peer;
 mod sort;
 mod sorted_sets;
 mod streams;

@@ -3,7 +3,7 @@
 use crate::client::Client;
 
 /// Types, with calls that create a value of each at a key.
-const MAKERS: [(&str, &str); 7] = [
+const MAKERS: [(&str, &str); 9] = [
     ("string", "SET string 1"),
     ("list", "RPUSH list 1"),
     ("set", "SADD set 1"),
@@ -11,11 +11,13 @@ const MAKERS: [(&str, &str); 7] = [
     ("hash", "HSET hash 1 1"),
     ("stream", "XADD stream 1-1 a 1"),
     ("vectorset", "VADD vectorset VALUES 2 1 2 a"),
+    ("bloom", "BF.ADD bloom a"),
+    ("cms", "CMS.INITBYDIM cms 10 2"),
 ];
 
 /// Types, with calls of their commands on a key `K`. Commands for several types, and those with
 /// errors of their own, are left out.
-const CALLS: [(&str, &str); 7] = [
+const CALLS: [(&str, &str); 9] = [
     (
         "string",
         "GET K|GETEX K|GETDEL K|GETSET K v|SET K v GET|SUBSTR K 0 1|GETRANGE K 0 1|SETRANGE K 0 x|STRLEN K|APPEND K x|INCR K|DECR K
@@ -61,6 +63,15 @@ const CALLS: [(&str, &str); 7] = [
         "vectorset",
         "VADD K VALUES 2 1 2 a|VSIM K ELE a|VREM K a|VCARD K|VDIM K|VEMB K a|VLINKS K a|VINFO K|VISMEMBER K a|VSETATTR K a x
         VGETATTR K a|VRANDMEMBER K|VRANGE K - +",
+    ),
+    (
+        "bloom",
+        "BF.RESERVE K 0.1 10|BF.ADD K a|BF.MADD K a b|BF.INSERT K ITEMS a|BF.CARD K|BF.INFO K|BF.DEBUG K|BF.SCANDUMP K 0
+        BF.LOADCHUNK K 1 x",
+    ),
+    (
+        "cms",
+        "CMS.INCRBY K a 1|CMS.QUERY K a|CMS.INFO K|CMS.MERGE K 1 cms|CMS.MERGE cms 1 K",
     ),
 ];
 

@@ -95,21 +95,38 @@ impl Handle {
 
     /// Sets a key to a value that was loaded, whatever it held before, without an expiry.
     pub fn store_loaded(&mut self, db: u16, key: Key<'_>, of: &'static ValueType, value: Loaded) {
+        self.put_loaded(db, key, of, value, None);
+    }
+
+    /// Sets a key to a value that was made, whatever it held before; it keeps its expiry.
+    pub fn replace_loaded(&mut self, db: u16, key: Key<'_>, of: &'static ValueType, value: Loaded) {
+        let expiry = self.view(db, key).and_then(|view| view.expiry());
+        self.put_loaded(db, key, of, value, expiry);
+    }
+
+    fn put_loaded(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        of: &'static ValueType,
+        value: Loaded,
+        expiry: Option<i64>,
+    ) {
         let access = self.initial_access(key.hash);
         let entry = match value {
             Loaded::Packed(bytes) => {
                 let (form, items) = packed_items(of.number, &bytes);
                 let cache = &mut self.cache;
-                Entry::packed_collection(cache, key.bytes, form, false, &items, None, access)
+                Entry::packed_collection(cache, key.bytes, form, false, &items, expiry, access)
             }
             Loaded::Boxed(value) => {
                 let large = Box::new(Large::Custom(Custom::new(of, value)));
-                Entry::large_collection(&mut self.cache, key.bytes, large, None, access)
+                Entry::large_collection(&mut self.cache, key.bytes, large, expiry, access)
             }
         };
         self.put_entry(db, key, entry);
         let value = View::new(entry);
-        self.record(db, key, &Effect::Store { key: key.bytes, value, expiry: None });
+        self.record(db, key, &Effect::Store { key: key.bytes, value, expiry });
     }
 
     /// Makes a change of a JSON document.

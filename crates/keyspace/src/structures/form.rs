@@ -27,6 +27,8 @@ impl Type {
     pub const VECTOR_SET: Type = Type::Custom(TypeNumber::VECTOR_SET);
     /// JSON documents.
     pub const JSON: Type = Type::Custom(TypeNumber::JSON);
+    /// Bloom filters.
+    pub const BLOOM: Type = Type::Custom(TypeNumber::BLOOM);
 
     /// All but value types.
     const CORE: [Type; 6] =

@@ -5,7 +5,9 @@
 //! ([`crate::TypeLimits`]) and never changes back, so a packed collection may be *beyond* them.
 
 pub(crate) mod block;
+pub(crate) mod bloom;
 pub(crate) mod bucket;
+pub(crate) mod count_min;
 pub mod custom;
 pub(crate) mod dict;
 pub(crate) mod element;

@@ -27,6 +27,12 @@ use std::sync::Arc;
 /// Smaller collections are taken as a whole.
 const WHOLE_MAX: usize = 64 * 1024;
 
+/// Bytes that a value of a value type occupies, with what it keeps for a snapshot. Others keep it
+/// uncounted.
+fn custom_bytes(large: &Large) -> i64 {
+    if let Large::Custom(custom) = large { custom.footprint() as i64 } else { 0 }
+}
+
 impl Handle {
     /// Begins to take a collection in portions; none if it is small enough to be taken as a whole.
     /// Its stripe is held.
@@ -68,14 +74,20 @@ impl Handle {
         let large = large.filter(|large| large.image_id() == Some(portions.id()));
         let is_away = large.is_none();
         let mut goes_on = true;
-        if let Some(large) = large
-            && !large.continue_image(&mut self.cache, take)
-        {
-            let rest = large.take_rest();
-            goes_on = rest.is_some();
-            *portions.place() = rest.map_or(Whereabouts::Done, Whereabouts::Own);
-            if !goes_on {
-                self.ks.image.forget(portions);
+        if let Some(large) = large {
+            let before = custom_bytes(large);
+            if !large.continue_image(&mut self.cache, take) {
+                let rest = large.take_rest();
+                goes_on = rest.is_some();
+                *portions.place() = rest.map_or(Whereabouts::Done, Whereabouts::Own);
+                if !goes_on {
+                    self.ks.image.forget(portions);
+                }
+            }
+            // What a value kept for the snapshot is gone.
+            let grown = custom_bytes(large) - before;
+            if grown != 0 {
+                self.reweigh(db, key, grown);
             }
         }
         self.unlock();

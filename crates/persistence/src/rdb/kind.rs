@@ -120,6 +120,8 @@ pub enum Dialect {
 /// | `HashExpiringValkey` | 22 | 80 | Valkey 9 |
 /// | `Custom`: vector set | 7 | 12 | Redis 8.0 |
 /// | `Custom`: JSON document | 7 | 9 | Redis 8.0, RedisJSON 2 |
+/// | `Custom`: Bloom filter | 7 | 9 | Redis 8.0, RedisBloom 2.4 |
+/// | `Custom`: count-min sketch | 7 | 9 | Redis 8.0, RedisBloom 2 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// A string.

@@ -167,6 +167,16 @@ impl ModuleWriter for Writer<'_> {
         self.spill_if_much();
     }
 
+    fn begin_text(&mut self, len: usize) {
+        self.sort(module::TEXT);
+        write_number(self.out, len as u64);
+    }
+
+    fn text_bytes(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+        self.spill_if_much();
+    }
+
     fn encoded(&mut self, parts: &[u8]) {
         debug_assert!(self.has_sorts);
         self.out.extend_from_slice(parts);

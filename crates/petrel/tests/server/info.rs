@@ -229,10 +229,10 @@ fn modules_are_listed_as_exporters_read_them() {
         let text = server.connect().text(&["INFO", "modules"]);
         let lines: Vec<&str> =
             text.lines().filter_map(|line| line.strip_prefix("module:name=")).collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
         assert!(lines.iter().all(|line| line.split(',').count() == 7), "{text}");
         assert!(lines.iter().any(|line| line.starts_with(json)), "{text}");
         let list = server.connect().text(&["MODULE", "LIST"]);
-        assert!(list.contains(json) && list.contains("vectorset"), "{list}");
+        assert!(list.contains(json) && list.contains("vectorset") && list.contains("bf"), "{list}");
     }
 }

@@ -61,6 +61,7 @@ mod replication_primary;
 mod saving;
 mod script_ends;
 mod scripts;
+mod sketches;
 mod snapshot;
 mod stress;
 mod tls;

@@ -234,6 +234,12 @@ Types {
         "Number of ids that a new stream remembers for each producer";
     hll_sparse_max_bytes: i64 = "hll-sparse-max-bytes", SIZE, "3000", Runtime,
         "Size in bytes up to which a HyperLogLog has the sparse encoding";
+    bf_error_rate: Share = "bf-error-rate", Fraction, "0.01", Runtime,
+        "Rate of false positives of a Bloom filter that a command makes without stating it; above 0.25 it is 0.25";
+    bf_initial_size: u64 = "bf-initial-size", Number { min: 1, max: 1 << 30 }, "100", Runtime,
+        "Number of items for which such a filter is made";
+    bf_expansion_factor: u32 = "bf-expansion-factor", Number { min: 0, max: 32768 }, "2", Runtime,
+        "Factor by which each link of such a filter is larger than the one before; 0 makes filters that do not grow";
     tracking_table_max_keys: u64 = "tracking-table-max-keys", Number { min: 0, max: i64::MAX }, "1000000", Runtime,
         "Number of keys tracked for client-side caching; tracked keys beyond it are invalidated; 0 is no limit";
     rdb_version_check: VersionCheck = "rdb-version-check", OneOf(VersionCheck::NAMES), "strict", Runtime,

@@ -691,6 +691,7 @@ mod rewriting {
             Rule::PowerOfTwo { .. } => (1u64 << (seed % 17)).to_string().into(),
             Rule::Octal { max } => format!("{:o}", seed % (u64::from(max) + 1)).into(),
             Rule::Memory { .. } => format!("{}kb", 1024 + seed % 9999).into(),
+            Rule::Fraction => pick(&["0.01", "0.999", "1e-9"]),
             Rule::MemoryOrPercent => pick(&["5%", "12kb", "0", "100%"]),
             Rule::OneOf(words) => pick(words),
             Rule::AllOr { .. } => pick(&["all", "1", "64", "ALL"]),

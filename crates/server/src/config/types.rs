@@ -288,6 +288,22 @@ impl Value for ClientMemory {
     }
 }
 
+/// A number between 0 and 1, neither of which it can be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+impl Value for Share {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        let number = std::str::from_utf8(single(args)?).ok().and_then(|text| text.parse().ok());
+        let share = number.filter(|&number: &f64| number > 0.0 && number < 1.0);
+        share.map(Self).ok_or(Invalid::new("argument must be a number between 0 and 1"))
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![self.0.to_string().into()]
+    }
+}
+
 /// Limit for the unsent replies of a client.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct OutputBufferLimit {

@@ -63,6 +63,8 @@ pub enum Rule {
         /// Largest.
         max: i64,
     },
+    /// A number between 0 and 1, neither of which it can be.
+    Fraction,
     /// A file mode, from zero.
     Octal {
         /// Largest.
@@ -166,6 +168,7 @@ impl Rule {
             Self::Flags => "default, save, nosave, now, force".into(),
             Self::Number { min, max } | Self::Clamped { min, max } => describe_bounds(min, max),
             Self::PowerOfTwo { max } => format!("0 or a power of two up to {max}"),
+            Self::Fraction => "between 0 and 1".into(),
             Self::Octal { max } => format!("octal, 0 to {max:o}"),
             Self::Memory { min: 0 | 1, .. } => "bytes".into(),
             Self::Memory { min, .. } => format!("bytes, {} or more", memory_text(min)),

@@ -39,6 +39,10 @@ impl TypeNumber {
     pub const VECTOR_SET: TypeNumber = TypeNumber(1);
     /// JSON documents.
     pub const JSON: TypeNumber = TypeNumber(2);
+    /// Bloom filters.
+    pub const BLOOM: TypeNumber = TypeNumber(3);
+    /// Count-min sketches.
+    pub const COUNT_MIN: TypeNumber = TypeNumber(4);
 }
 
 /// A change of a value, as effects carry it.
@@ -128,7 +132,8 @@ impl RdbForm {
 
 /// The structure of a value that has an allocation of its own.
 pub trait CustomValue: Any + Send {
-    /// Bytes that it occupies, itself included, without walking it.
+    /// Bytes that it occupies, itself included, without walking it. It is asked before and after
+    /// each change and each chunk of a snapshot; the beginning of a snapshot does not change it.
     fn memory_usage(&self) -> usize;
 
     /// The effort of freeing it: about the number of its allocations.
@@ -259,6 +264,11 @@ pub trait ModuleWriter {
     fn double(&mut self, n: f64);
     /// A string.
     fn text(&mut self, bytes: &[u8]);
+    /// The beginning of a string of `len` bytes, which [`ModuleWriter::text_bytes`] then writes: for
+    /// one that is too long for a single chunk.
+    fn begin_text(&mut self, len: usize);
+    /// Bytes of the string that was begun.
+    fn text_bytes(&mut self, bytes: &[u8]);
     /// Parts of a module's value that are encoded already, each with its sort.
     fn encoded(&mut self, parts: &[u8]);
 }

@@ -2,11 +2,12 @@
 
 use super::unknown::UNKNOWN;
 use super::{RdbForm, TypeNumber, ValueType};
-use crate::structures::{json, vectors};
+use crate::structures::{bloom, count_min, json, vectors};
 use std::sync::{PoisonError, RwLock};
 
 /// The types that are built in: a new one is one line.
-static BUILT_IN: [&ValueType; 3] = [&vectors::rdb::TYPE, &json::rdb::TYPE, &UNKNOWN];
+static BUILT_IN: [&ValueType; 5] =
+    [&vectors::rdb::TYPE, &json::rdb::TYPE, &bloom::rdb::TYPE, &count_min::rdb::TYPE, &UNKNOWN];
 
 /// Types of a host that embeds the keyspace.
 static ADDED: RwLock<Vec<&'static ValueType>> = RwLock::new(Vec::new());

@@ -1,0 +1,88 @@
+//! Sketches: approximate answers about sets and streams, compatible with RedisBloom.
+
+pub(crate) mod bloom;
+pub(crate) mod count_min;
+
+use crate::numbers::double;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Items that a filter is made for at most.
+const CAPACITY_MAX: u64 = 1 << 30;
+
+/// Factor of growth of a filter at most.
+const EXPANSION_MAX: u32 = 32_768;
+
+/// Properties of sketches that commands make without stating them (`CONFIG SET bf-error-rate`).
+#[derive(Debug)]
+pub struct SketchDefaults {
+    /// Bits of a double.
+    bloom_error: AtomicU64,
+    bloom_entries: AtomicU64,
+    bloom_expansion: AtomicU32,
+}
+
+impl Default for SketchDefaults {
+    fn default() -> Self {
+        SketchDefaults {
+            bloom_error: AtomicU64::new(0.01f64.to_bits()),
+            bloom_entries: AtomicU64::new(100),
+            bloom_expansion: AtomicU32::new(2),
+        }
+    }
+}
+
+impl SketchDefaults {
+    /// Sets error rate, capacity and expansion of Bloom filters.
+    pub fn set_bloom(&self, error: f64, entries: u64, expansion: u32) {
+        self.bloom_error.store(error.to_bits(), Relaxed);
+        self.bloom_entries.store(entries, Relaxed);
+        self.bloom_expansion.store(expansion, Relaxed);
+    }
+}
+
+/// A number of items for which a filter can be made.
+fn capacity(items: i64) -> Option<u64> {
+    u64::try_from(items).ok().filter(|items| (1..=CAPACITY_MAX).contains(items))
+}
+
+/// Parses an error rate: none if it is no number, an error if it is not within 0 and 1.
+fn error_rate(text: &[u8]) -> Option<Result<f64, ()>> {
+    double::parse(text).map(|rate| if rate > 0.0 && rate < 1.0 { Ok(rate) } else { Err(()) })
+}
+
+/// Formats a number with six significant digits, as `%g` of C.
+fn six_digits(x: f64) -> String {
+    const DIGITS: i32 = 6;
+    let text = format!("{x:.*e}", DIGITS as usize - 1);
+    let Some((mantissa, exponent)) = text.split_once('e') else { return text };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let shorten = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..DIGITS).contains(&exponent) {
+        return shorten(&format!("{x:.*}", (DIGITS - 1 - exponent) as usize));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", shorten(mantissa), exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_six_digits() {
+        for (number, text) in [
+            (0.005, "0.005"),
+            (0.000625, "0.000625"),
+            (0.00001234567, "1.23457e-05"),
+            (4.94065645841247e-323, "4.94066e-323"),
+            (0.25, "0.25"),
+            (0.9999999, "1"),
+            (123456789.0, "1.23457e+08"),
+        ] {
+            assert_eq!(six_digits(number), text);
+        }
+    }
+}
