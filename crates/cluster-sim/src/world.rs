@@ -6,6 +6,7 @@ mod commands;
 mod join;
 mod messages;
 mod owners;
+mod recovery;
 mod rest;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State};
@@ -24,6 +25,7 @@ use petrel_cluster::{
     Acknowledge, ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap,
     View,
 };
+use recovery::Recovery;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -141,6 +143,8 @@ struct World {
     workload: Workload,
     /// Dead members that no view has removed yet, and the times at which one will.
     dying: Vec<(Identity, u64)>,
+    /// Recovery from the last death, until it is over.
+    recovery: Option<Recovery>,
     tokens: u64,
     /// Copies and slot data in transfer, by receiver and sender.
     copies: BTreeMap<(Identity, u16), join::Sent>,
@@ -229,6 +233,7 @@ impl World {
             witness,
             workload: Workload::new(plan.copies.is_some()),
             dying: Vec::new(),
+            recovery: None,
             tokens: 0,
             copies: BTreeMap::new(),
             limits,
@@ -544,9 +549,15 @@ impl World {
         if self.plan.joins && self.random.one_in(self.rates.join) {
             self.join();
         }
-        if self.random.one_in(self.rates.death)
+        let may_lose_another = self.may_lose_another();
+        let death = match self.has_views_to_adopt() {
+            // Most rules about deaths are about these moments.
+            true => 1 + self.rates.death / 8,
+            false => self.rates.death,
+        };
+        if self.random.one_in(death)
             && self.with_data().len() > 2
-            && self.may_lose_another()
+            && may_lose_another
             && let node = *self.random.pick(&self.alive())
             && self.may_lose(node)
         {
@@ -559,18 +570,6 @@ impl World {
             self.cut_laggards_off();
         }
         self.repair(false);
-    }
-
-    /// Whether another member may die now. Where nodes join deaths are frequent: if two members die
-    /// at once, records that only those two have are lost, although the second may have ordered
-    /// later ones that survive (docs/internals/cluster-protocol.md).
-    fn may_lose_another(&self) -> bool {
-        let epoch = self.latest().epoch;
-        let is_reconciled = |member: &Member| {
-            !member.is_alive || member.core.view().epoch == epoch && member.core.is_reconciled()
-        };
-        !self.plan.joins && self.plan.copies.is_none()
-            || self.dying.is_empty() && self.members.iter().all(is_reconciled)
     }
 
     /// Restores links that are due.
@@ -694,6 +693,7 @@ impl World {
         let identity = self.members[usize::from(node)].core.identity();
         self.members[usize::from(node)].is_alive = false;
         self.outcome.deaths += 1;
+        self.recovery = Some(Recovery::default());
         // Bytes already sent may still arrive; nothing more is delivered to the node.
         self.links.retain(|(_, to)| to != node);
         self.broken.retain(|&(a, b), _| a != node && b != node);

@@ -31,6 +31,8 @@ pub enum Mutation {
     AnswerAlone,
     /// Members that do not own a slot are sent changes and answers that are not safe.
     ShowUnsafe,
+    /// Owners of earlier views do not contribute to the recovery of a dead primary's changes.
+    ForgetPastOwners,
 }
 
 #[cfg(feature = "mutations")]

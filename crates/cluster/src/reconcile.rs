@@ -68,7 +68,9 @@ impl FormerPrimary {
     fn followers(&self, slot: Slot, epoch: u64) -> NodeSet {
         let last = self.owners.len() - 1;
         let views = self.owners.iter().enumerate();
-        let views = views.filter(|(at, (of, _))| *at == last || *of >= epoch);
+        let are_past_counted = !is_broken(Mutation::ForgetPastOwners);
+        let views =
+            views.filter(|(at, (of, _))| *at == last || are_past_counted && *of >= epoch);
         views.flat_map(|(_, (_, owners))| owners.owners(slot)).copied().collect()
     }
 
