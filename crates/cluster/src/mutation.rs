@@ -33,6 +33,12 @@ pub enum Mutation {
     ShowUnsafe,
     /// Owners of earlier views do not contribute to the recovery of a dead primary's changes.
     ForgetPastOwners,
+    /// Changes that only the origin of their command has are not recovered.
+    IgnoreKept,
+    /// Such changes are recovered whether or not the change before them was.
+    AppendAnyway,
+    /// An origin is answered though changes of others before its own are not safe.
+    OvertakeOthers,
 }
 
 #[cfg(feature = "mutations")]

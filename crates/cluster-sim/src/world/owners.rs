@@ -111,7 +111,7 @@ impl World {
         }
         let members = latest.members.clone();
         let mut placings = self.placings();
-        let mut has_changed = false;
+        let (mut has_changed, mut replaced) = (false, None);
         for group in 0..GROUPS {
             let slot = group_begin(group);
             let placing = &mut placings[usize::from(group)];
@@ -128,6 +128,7 @@ impl World {
                 if placing.owners.len() > copies && placing.owners.len() > 2 {
                     let at = 1 + self.random.index(placing.owners.len() - 2);
                     placing.owners.remove(at);
+                    replaced = Some(placing.owners[0]);
                 }
                 has_changed = true;
             } else if placing.owners.len() + placing.incoming.len() < copies {
@@ -145,6 +146,12 @@ impl World {
         }
         if has_changed {
             self.propose_owners(members, &placings);
+        }
+        if let Some(primary) = replaced
+            && self.doomed.is_none()
+            && self.random.one_in(8)
+        {
+            self.doom(primary.0);
         }
     }
 
