@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 /// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 19] = [
+pub const FAULTS: [(&str, Fault); 23] = [
     ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
     ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
@@ -38,6 +38,10 @@ pub const FAULTS: [(&str, Fault); 19] = [
     ("answer-alone", Fault::Rule(Mutation::AnswerAlone)),
     ("show-unsafe", Fault::Rule(Mutation::ShowUnsafe)),
     ("read-unsafe", Fault::ReadsUnsafe),
+    ("forget-past-owners", Fault::Rule(Mutation::ForgetPastOwners)),
+    ("ignore-kept", Fault::Rule(Mutation::IgnoreKept)),
+    ("append-anyway", Fault::Rule(Mutation::AppendAnyway)),
+    ("overtake-others", Fault::Rule(Mutation::OvertakeOthers)),
     ("repeat-messages", Fault::Rule(Mutation::RepeatMessages)),
     ("ignore-watches", Fault::IgnoresWatches),
     ("flush-one-database", Fault::FlushesOneDatabase),

@@ -1,7 +1,7 @@
-//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--wrong RULE]`:
-//! runs simulations until the time is up, and prints the seed of each run with violations. `--seed`
-//! without `--seconds` repeats one run. `--wrong` disables a rule and stops at the first run that
-//! detects it.
+//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--deaths N]
+//! [--wrong RULE]`: runs simulations until the time is up, and prints the seed of each run with
+//! violations. `--seed` without `--seconds` repeats one run. `--deaths 2` lets two members die at
+//! once. `--wrong` disables a rule and stops at the first run that detects it.
 
 use petrel_cluster_sim::{FAULTS, Outcome, Plan, run};
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 fn main() -> ExitCode {
     let (mut seconds, mut seed, mut ops, mut wrong) = (None, None, 4000, None);
-    let (mut copies, mut acknowledge) = (None, 1);
+    let (mut copies, mut acknowledge, mut deaths) = (None, 1, 1);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let text = args.next().unwrap_or_default();
@@ -27,9 +27,10 @@ fn main() -> ExitCode {
             ("--ops", Some(value)) => ops = value,
             ("--copies", Some(value)) => copies = Some(value as usize),
             ("--acknowledge", Some(value)) => acknowledge = value as usize,
+            ("--deaths", Some(value)) => deaths = value as usize,
             _ => {
                 eprintln!(
-                    "usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--wrong RULE]"
+                    "usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--deaths N] [--wrong RULE]"
                 );
                 return ExitCode::FAILURE;
             }
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     let mut sum = Outcome::default();
     loop {
         let seed = first.wrapping_add(runs);
-        let outcome = run(Plan { seed, ops, wrong, joins: true, copies, acknowledge });
+        let outcome = run(Plan { seed, ops, wrong, joins: true, copies, acknowledge, deaths });
         runs += 1;
         if !outcome.violations.is_empty() {
             failed += 1;

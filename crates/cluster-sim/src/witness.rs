@@ -118,6 +118,11 @@ impl Witness {
         }
     }
 
+    /// The number of changes of each slot that clients were shown at most.
+    pub fn shown(&self) -> Positions {
+        self.acknowledged.iter().map(|(&slot, &at)| (slot, at & COUNT)).collect()
+    }
+
     /// Reports a violation.
     pub fn violation(&mut self, text: String) {
         self.violations.push(text);

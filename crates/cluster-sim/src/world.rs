@@ -6,6 +6,7 @@ mod commands;
 mod join;
 mod messages;
 mod owners;
+mod recovery;
 mod rest;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State};
@@ -24,6 +25,7 @@ use petrel_cluster::{
     Acknowledge, ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap,
     View,
 };
+use recovery::Recovery;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -44,6 +46,8 @@ pub struct Plan {
     pub copies: Option<usize>,
     /// Number of owners that have applied a change before a client sees it ([`Limits`]).
     pub acknowledge: usize,
+    /// Members that die at once at most. Of two, clients may have seen changes that only they had.
+    pub deaths: usize,
 }
 
 struct Member {
@@ -141,6 +145,10 @@ struct World {
     workload: Workload,
     /// Dead members that no view has removed yet, and the times at which one will.
     dying: Vec<(Identity, u64)>,
+    /// Recovery from the last death, until it is over.
+    recovery: Option<Recovery>,
+    /// A member that dies soon, and when: until then some others hear nothing of it.
+    doomed: Option<(u16, u64)>,
     tokens: u64,
     /// Copies and slot data in transfer, by receiver and sender.
     copies: BTreeMap<(Identity, u16), join::Sent>,
@@ -182,7 +190,8 @@ impl World {
     fn new(plan: Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let count = 3 + random.below(5) as u16;
-        let witness = Witness::new(plan.copies.is_some(), plan.acknowledge > 1);
+        let is_safe = plan.acknowledge > 1 && plan.deaths < 2;
+        let witness = Witness::new(plan.copies.is_some(), is_safe);
         let witness = Rc::new(RefCell::new(witness));
         let identity = |node: u16| Identity { node: Node(node), incarnation: 1 };
         let primaries: Vec<Node> =
@@ -229,6 +238,8 @@ impl World {
             witness,
             workload: Workload::new(plan.copies.is_some()),
             dying: Vec::new(),
+            recovery: None,
+            doomed: None,
             tokens: 0,
             copies: BTreeMap::new(),
             limits,
@@ -441,6 +452,11 @@ impl World {
         if !is_awake || direction.pipe.len() >= direction.window {
             return;
         }
+        if self.plan.acknowledge > 1 && self.random.one_in(40) {
+            let all = !self.random.one_in(4);
+            let mut some = || NodeSet(if all { u64::MAX } else { self.random.bits() });
+            sender.core.lanes().set_keepers(some(), some());
+        }
         let mut bytes = Vec::new();
         // Often only one lane, so that the others lag.
         let budget = if self.random.one_in(2) { 1 } else { 1 + self.random.index(8192) };
@@ -544,33 +560,11 @@ impl World {
         if self.plan.joins && self.random.one_in(self.rates.join) {
             self.join();
         }
-        if self.random.one_in(self.rates.death)
-            && self.with_data().len() > 2
-            && self.may_lose_another()
-            && let node = *self.random.pick(&self.alive())
-            && self.may_lose(node)
-        {
-            if self.random.one_in(2) {
-                self.send_half_of_a_commit(node);
-            }
-            self.kill(node);
-        }
+        self.let_die();
         if self.random.one_in(8) && self.may_lose_another() {
             self.cut_laggards_off();
         }
         self.repair(false);
-    }
-
-    /// Whether another member may die now. Where nodes join deaths are frequent: if two members die
-    /// at once, records that only those two have are lost, although the second may have ordered
-    /// later ones that survive (docs/internals/cluster-protocol.md).
-    fn may_lose_another(&self) -> bool {
-        let epoch = self.latest().epoch;
-        let is_reconciled = |member: &Member| {
-            !member.is_alive || member.core.view().epoch == epoch && member.core.is_reconciled()
-        };
-        !self.plan.joins && self.plan.copies.is_none()
-            || self.dying.is_empty() && self.members.iter().all(is_reconciled)
     }
 
     /// Restores links that are due.
@@ -694,8 +688,10 @@ impl World {
         let identity = self.members[usize::from(node)].core.identity();
         self.members[usize::from(node)].is_alive = false;
         self.outcome.deaths += 1;
+        self.recovery = Some(Recovery::default());
         // Bytes already sent may still arrive; nothing more is delivered to the node.
-        self.links.retain(|(_, to)| to != node);
+        let is_lost = self.random.one_in(2);
+        self.links.retain(|(from, to)| to != node && !(is_lost && from == node));
         self.broken.retain(|&(a, b), _| a != node && b != node);
         self.dying.push((identity, self.now + self.random.below(100)));
     }

@@ -10,7 +10,10 @@
 
 use crate::mutation::{Mutation, is_broken};
 use crate::wire::positions::{LanePosition, Placed};
-use crate::wire::{Batch, Record, is_elided, is_of_dead, is_ordered, take_with_gap};
+use crate::wire::{
+    Batch, Record, is_effects, is_elided, is_kept, is_of_dead, is_ordered, put_record,
+    take_with_gap,
+};
 use petrel_persistence::log::Malformed;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -106,6 +109,8 @@ impl Inbox {
                 if !is_ordered(&record) {
                     return Err(Malformed);
                 }
+            } else if is_kept(&record) {
+                record = restore_kept(&record, &mut restore)?;
             }
             Record::read(&record)?;
             taken.push((at, Arc::from(&record[..])));
@@ -155,6 +160,25 @@ impl Inbox {
         self.queued_bytes = queue.iter().map(bytes_of).sum();
         (self.queue, self.received) = (queue, cut);
     }
+}
+
+/// Restores the elided arguments of [`Record::Kept`].
+fn restore_kept(
+    kept: &[u8],
+    mut restore: impl FnMut(&Record<'_>) -> Option<Vec<u8>>,
+) -> Result<Vec<u8>, Malformed> {
+    let Record::Kept { back, record } = Record::read(kept)? else { return Err(Malformed) };
+    let restored = match is_elided(record) {
+        true => restore(&Record::read(record)?).ok_or(Malformed)?,
+        false => record.to_vec(),
+    };
+    if !is_effects(&restored) {
+        return Err(Malformed);
+    }
+    Record::read(&restored)?;
+    let mut out = Vec::new();
+    put_record(&mut out, &Record::Kept { back, record: &restored });
+    Ok(out)
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ use crate::slot_map::Node;
 use crate::view::{NODES_MAX, NodeSet};
 use crate::wire::positions::LanePosition;
 use crate::wire::{
-    BatchHead, HEADER_LEN, LANES, is_ordered, len_with_gap, put_batch_head, put_with_gap,
+    BatchHead, HEADER_LEN, KeptHead, LANES, is_ordered, len_with_gap, put_batch_head,
+    put_joined_with_gap,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,11 +33,28 @@ const ENTRIES_PER_BATCH: u64 = 4096;
 /// Number of records, each as large as the largest one, that may exceed the backlog limit.
 const LARGE_RECORDS: usize = 2;
 
+/// Variant of a record for the origin of the command.
+pub(crate) struct ForOrigin {
+    /// The origin.
+    pub to: Node,
+    /// The record without some arguments, if they were elided.
+    pub short: Option<Box<[u8]>>,
+    /// For an origin that does not own the slot, and keeps the record.
+    pub kept: Option<Keep>,
+}
+
+/// What makes a record one that its receiver keeps ([`crate::wire::Record::Kept`]).
+pub(crate) struct Keep {
+    /// Names the slot's previous change.
+    pub head: KeptHead,
+    /// Changes of others that must be safe before the origin is sent the record.
+    pub needs: Box<[Need]>,
+}
+
 struct Entry {
     to: NodeSet,
     record: Box<[u8]>,
-    /// Variant of `record` with elided arguments, for the origin of the command.
-    short: Option<Box<(Node, Box<[u8]>)>>,
+    for_origin: Option<Box<ForOrigin>>,
     /// Changes that must be safe before the record is sent to a member that does not receive the
     /// changes of their slots anyway.
     needs: Box<[Need]>,
@@ -44,11 +62,17 @@ struct Entry {
 
 impl Entry {
     fn bytes(&self) -> usize {
-        let short = self.short.as_ref().map(|short| size_of_val(&**short) + short.1.len());
+        let for_origin = self.for_origin.as_ref().map(|variant| {
+            let needs = variant.kept.as_ref().map_or(0, |kept| size_of_val(&*kept.needs));
+            size_of::<ForOrigin>() + variant.short.as_ref().map_or(0, |short| short.len()) + needs
+        });
         let needs = size_of_val(&*self.needs);
-        size_of::<Entry>() + self.record.len() + short.unwrap_or(0) + needs
+        size_of::<Entry>() + self.record.len() + for_origin.unwrap_or(0) + needs
     }
 }
+
+/// A record as sent to one member: two pieces, of which the first may be empty, and its needs.
+type Outgoing<'a> = ((&'a [u8], &'a [u8]), &'a [Need]);
 
 /// Result of [`Lane::put_batch`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -129,16 +153,16 @@ impl Lane {
         self.changed
     }
 
-    /// Appends a change made here, like [`Lane::push`]. The origin of the command is sent `short`
-    /// instead of the record, unless its link breaks.
+    /// Appends a change made here, like [`Lane::push`]. The origin of the command is sent
+    /// `for_origin` instead of the record.
     pub fn push_change(
         &mut self,
         to: Option<NodeSet>,
         record: &[u8],
-        short: Option<(Node, Box<[u8]>)>,
+        for_origin: Option<ForOrigin>,
         needs: Box<[Need]>,
     ) -> u64 {
-        self.changed = self.append(to, record, short, needs);
+        self.changed = self.append(to, record, for_origin, needs);
         self.changed
     }
 
@@ -167,7 +191,7 @@ impl Lane {
         &mut self,
         to: Option<NodeSet>,
         record: &[u8],
-        short: Option<(Node, Box<[u8]>)>,
+        for_origin: Option<ForOrigin>,
         needs: Box<[Need]>,
     ) -> u64 {
         if to.is_some_and(|to| to.0 & self.members.0 == 0) {
@@ -175,7 +199,8 @@ impl Lane {
         }
         self.seq += 1;
         let to = NodeSet(to.map_or(u64::MAX, |to| to.0) & self.members.0);
-        let entry = Entry { to, record: record.into(), short: short.map(Box::new), needs };
+        let (record, for_origin) = (record.into(), for_origin.map(Box::new));
+        let entry = Entry { to, record, for_origin, needs };
         let bytes = entry.bytes();
         self.bytes += bytes;
         self.all_bytes.fetch_add(bytes, Relaxed);
@@ -362,14 +387,14 @@ impl Lane {
         let (mut upto, mut last, mut len, mut records) = (from, from, 0, 0);
         let mut has_changes = false;
         while upto < seq && upto - from < ENTRIES_PER_BATCH {
-            if let Some((record, needs)) = self.record_for(node, upto + 1) {
+            if let Some(((first, rest), needs)) = self.record_for(node, upto + 1) {
                 if len >= budget || !needs.is_empty() && is_held(needs) {
                     break;
                 }
-                len += len_with_gap(upto + 1 - last, record.len());
+                len += len_with_gap(upto + 1 - last, first.len() + rest.len());
                 last = upto + 1;
                 records += 1;
-                has_changes |= is_ordered(record);
+                has_changes |= first.is_empty() && is_ordered(rest);
             }
             upto += 1;
         }
@@ -397,24 +422,31 @@ impl Lane {
         put_batch_head(out, number, &head);
         let mut last = from;
         for at in from + 1..=upto {
-            if let Some((record, _)) = self.record_for(node, at) {
-                put_with_gap(out, at - last, record);
+            if let Some((pieces, _)) = self.record_for(node, at) {
+                put_joined_with_gap(out, at - last, pieces);
                 last = at;
             }
         }
         Put::Batch { has_changes }
     }
 
-    /// The record of a position as sent to a member, and its needs; none if it is for others.
-    fn record_for(&self, node: Node, position: u64) -> Option<(&[u8], &[Need])> {
+    /// The record of a position as sent to a member; none if it is for others.
+    fn record_for(&self, node: Node, position: u64) -> Option<Outgoing<'_>> {
         let begin = self.seq - self.entries.len() as u64;
         let entry = self.entries.get(usize::try_from(position - begin - 1).ok()?)?;
         if !entry.to.contains(node) {
             return None;
         }
+        let Some(variant) = entry.for_origin.as_deref().filter(|variant| variant.to == node) else {
+            return Some(((&[], &entry.record), &entry.needs));
+        };
         let whole = self.peers[usize::from(node.0 % NODES_MAX)].whole;
-        let short = entry.short.as_deref().filter(|(to, _)| *to == node && position > whole);
-        Some((short.map_or(&entry.record, |(_, short)| short), &entry.needs))
+        let short = variant.short.as_ref().filter(|_| position > whole);
+        let record = short.unwrap_or(&entry.record);
+        Some(match &variant.kept {
+            Some(Keep { head, needs }) => ((head.bytes(), record), needs),
+            None => ((&[], record), &entry.needs),
+        })
     }
 }
 
@@ -514,6 +546,7 @@ mod tests {
     fn the_origin_of_a_change_is_sent_less_unless_its_link_breaks() {
         let (mut lane, mut room) = (lane(), Vec::new());
         let (whole, short) = (end(1 << 40), end(2));
+        let variant = |kept| Some(ForOrigin { to: B, short: Some(short.clone().into()), kept });
         let mut sent = |lane: &mut Lane, to| {
             let (mut records, mut record) =
                 (next_batch(lane, to, (None, true), 1000, &mut room).unwrap().records, Vec::new());
@@ -521,17 +554,24 @@ mod tests {
             assert!(records.is_empty());
             record
         };
-        lane.push_change(None, &whole, Some((B, short.clone().into())), Box::default());
+        lane.push_change(None, &whole, variant(None), Box::default());
         assert_eq!((sent(&mut lane, A), sent(&mut lane, B)), (whole.clone(), short.clone()));
         lane.interrupt(B);
         assert!(lane.resume(B, 0));
         assert_eq!(sent(&mut lane, B), whole);
-        lane.push_change(None, &whole, Some((B, short.clone().into())), Box::default());
+        lane.push_change(None, &whole, variant(None), Box::default());
         assert_eq!(sent(&mut lane, B), short);
         assert!(lane.acknowledge(A, 1) && lane.acknowledge(B, 2));
         sent(&mut lane, A);
         assert!(lane.acknowledge(A, 2));
         assert_eq!((lane.bytes(), lane.all_bytes.load(Relaxed)), (0, 0));
+        let keep = Keep { head: KeptHead::new(300), needs: Box::default() };
+        lane.push_change(None, &whole, variant(Some(keep)), Box::default());
+        let kept = |record: &[u8]| [&[0, 6, 0xac, 2], record].concat();
+        assert_eq!((sent(&mut lane, A), sent(&mut lane, B)), (whole.clone(), kept(&short)));
+        lane.interrupt(B);
+        assert!(lane.resume(B, 2));
+        assert_eq!(sent(&mut lane, B), kept(&whole));
     }
 
     #[test]

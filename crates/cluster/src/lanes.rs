@@ -9,14 +9,14 @@
 
 use crate::directory::Directory;
 use crate::elide_args::Arguments;
-use crate::lane::{Lane, Put};
+use crate::lane::{ForOrigin, Keep, Lane, Put};
 use crate::mutation::{Mutation, is_broken};
 use crate::safe::{Need, Safe};
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::{Node, common_runs};
 use crate::slot_owners::SlotOwners;
 use crate::view::{Identity, NodeSet, View};
-use crate::wire::{LANES, Parts, Record, Tag, Tags, put_record};
+use crate::wire::{KeptHead, LANES, Parts, Record, Tag, Tags, put_record};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Encoded, Origin, Published, SinkSource};
 use petrel_persistence::effects::GroupWriter;
@@ -31,6 +31,10 @@ pub const FROM_PEERS: Origin = Origin(1);
 /// Maximum size of effects sent to holders of copies, in bytes. For a larger change they are sent
 /// an invalidation.
 const UPDATE_MAX: usize = 512;
+
+/// Bytes kept in all lanes from which on origins wait for another owner instead of keeping their
+/// changes: it bounds what is lost if origin and primary are cut off together.
+const UNSAFE_MAX: usize = 1 << 20;
 
 /// Number of recently changed keys of a commit that are searched for a duplicate. A duplicate costs
 /// little; searching thousands of keys for each change would not.
@@ -55,6 +59,8 @@ pub struct Lanes {
     directory: Directory,
     /// Changes that another owner has applied.
     safe: Safe,
+    /// Bytes kept in all lanes.
+    bytes: Arc<AtomicUsize>,
     /// Number of effects without a key, which no lane can carry.
     unsent: AtomicU64,
     /// The agent thread has nothing to send, and wants `waker` to be called after the next commit.
@@ -112,10 +118,12 @@ pub(crate) fn tagged<T>(tag: Tag, arguments: Option<Arguments>, execute: impl Fn
     executed
 }
 
-/// Variant of the effects for the origin of the command that this thread executes.
-fn elide_for_origin(effects: &[u8]) -> Option<(Node, Box<[u8]>)> {
-    let origin = TAG.get()?.origin.node;
-    ARGUMENTS.with_borrow(|arguments| Some((origin, arguments.as_ref()?.elide(effects)?)))
+/// Variant of the effects for the origin of the command that this thread executes, without some
+/// arguments.
+fn elide_for_origin(effects: &[u8]) -> Option<ForOrigin> {
+    let to = TAG.get()?.origin.node;
+    let short = ARGUMENTS.with_borrow(|arguments| arguments.as_ref()?.elide(effects))?;
+    Some(ForOrigin { to, short: Some(short), kept: None })
 }
 
 impl Lanes {
@@ -138,6 +146,7 @@ impl Lanes {
             slot_owners: RwLock::default(),
             directory: Directory::default(),
             safe: Safe::new(is_acknowledged),
+            bytes: bytes.clone(),
             unsent: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
             waker: OnceLock::new(),
@@ -180,34 +189,71 @@ impl Lanes {
         let mut to = receivers.map(|receivers| NodeSet(receivers[usize::from(slot)].load(Relaxed)));
         let owners = to.map_or(u64::MAX, |to| to.0);
         let are_sent = group.len() <= UPDATE_MAX;
-        let has_holders = of_slot.copied.iter().any(|copied| copied.holders.0 & !owners != 0);
-        if are_sent && let Some(to) = &mut to {
-            of_slot.copied.iter().for_each(|copied| to.0 |= copied.holders.0);
+        let (tag, parts) = (TAG.get(), Parts::default());
+        let keeper = tag.map(|tag| tag.origin.node).filter(|&node| self.is_keeper(slot, node));
+        // A keeper is sent the effects, whatever their size.
+        let kept = keeper.map_or(0, |node| NodeSet::of(node).0);
+        let is_sent_later = |copied: &Copied| copied.holders.0 & !owners & !kept != 0;
+        let has_holders = of_slot.copied.iter().any(is_sent_later);
+        if let Some(to) = &mut to {
+            to.0 |= kept;
+            if are_sent {
+                of_slot.copied.iter().for_each(|copied| to.0 |= copied.holders.0);
+            }
         }
         room.clear();
-        let (tag, parts) = (TAG.get(), Parts::default());
         put_record(room, &Record::Effects { tag, parts, served, group });
         let origin = tag.filter(|tag| to.is_none_or(|to| to.contains(tag.origin.node)));
-        let short = origin.and_then(|_| elide_for_origin(room));
+        let mut for_origin = origin.and_then(|_| elide_for_origin(room));
         let mut lane = self.lane(lane_of(slot));
         let need = Need { slot, position: lane.seq() + 1 };
+        if let Some(to) = keeper {
+            let head = KeptHead::new(self.safe.distance(need));
+            let needs = self.safe.need_of_others(slot, to).into_iter().collect();
+            let short = for_origin.and_then(|variant| variant.short);
+            for_origin = Some(ForOrigin { to, short, kept: Some(Keep { head, needs }) });
+        }
         let needs = || match has_holders && self.safe.is_required() {
             true => Box::from([need]),
             false => Box::default(),
         };
-        let position = lane.push_change(to, room, short, needs());
-        self.safe.record_change(slot, position);
+        let position = lane.push_change(to, room, for_origin, needs());
+        self.safe.record_change(slot, position, keeper);
         drop(lane);
         for Copied { db, key, holders, is_removed } in &of_slot.copied {
             let others = NodeSet(holders.0 & !owners);
+            let name = || self.directory.name_of(*db, key);
             if !are_sent {
                 let invalidate = Record::Invalidate { db: *db, key };
-                self.push_later(lane_of(slot), others, &invalidate, needs());
+                let invalidated = NodeSet(others.0 & !kept);
+                self.push_later(lane_of(slot), invalidated, &invalidate, needs());
+                self.directory.remove(slot, name(), invalidated);
             }
-            if !are_sent || *is_removed {
-                self.directory.remove(slot, self.directory.name_of(*db, key), others);
+            if *is_removed {
+                self.directory.remove(slot, name(), others);
             }
         }
+    }
+
+    /// Whether the origin of a command is sent its changes of a slot to keep them until another
+    /// owner has applied them.
+    fn is_keeper(&self, slot: Slot, node: Node) -> bool {
+        self.receivers.is_some()
+            && NodeSet(self.members.load(Relaxed)).contains(node)
+            && self.bytes.load(Relaxed) < UNSAFE_MAX
+            && self.safe.may_keep(slot, node)
+    }
+
+    /// Sets which members may keep changes of their commands for slots that they do not own, and
+    /// which owners have acknowledged changes of late. A change is not kept by its origin alone
+    /// while all other owners are silent: if origin and primary are cut off together, it is lost.
+    pub fn set_keepers(&self, keepers: NodeSet, answering: NodeSet) {
+        self.safe.set_keepers(keepers, answering);
+    }
+
+    /// Counts the acknowledgements of a member that told something new.
+    pub fn acknowledgements(&self, node: Node) -> u64 {
+        self.safe.acknowledgements(node)
     }
 
     /// Sets the function that a committing thread calls while the agent thread is
@@ -270,7 +316,7 @@ impl Lanes {
     /// The last changes of these slots that are not safe: the reply to a command that has seen
     /// them waits for them.
     pub fn needs_of(&self, slots: &[Slot]) -> Box<[Need]> {
-        self.safe.needs_of(slots, None)
+        self.safe.needs_of(slots)
     }
 
     /// Like [`Lanes::needs_of`], for every slot.
@@ -280,8 +326,22 @@ impl Lanes {
 
     /// Appends a record for a member that depends on the last changes of these slots.
     pub(crate) fn push_shown(&self, lane: usize, to: Node, slots: &[Slot], record: &Record<'_>) {
-        let needs = self.safe.needs_of(slots, Some(to));
+        let needs = self.needs_of_member(slots, to);
         self.push_later(lane, NodeSet::of(to), record, needs);
+    }
+
+    /// The last changes of slots that are not safe, except those of slots that a member owns, since
+    /// it has received them before, and those that it keeps.
+    fn needs_of_member(&self, slots: &[Slot], node: Node) -> Box<[Need]> {
+        if !self.safe.is_required() {
+            return Box::default();
+        }
+        let foreign = slots.iter().filter(|&&slot| !self.safe.owners(slot).contains(node));
+        let need = |&slot: &Slot| {
+            let _lane = self.lane(lane_of(slot));
+            self.safe.need_of_others(slot, node)
+        };
+        foreign.filter_map(need).collect()
     }
 
     fn push_later(&self, lane: usize, to: NodeSet, record: &Record<'_>, needs: Box<[Need]>) {
@@ -363,7 +423,7 @@ impl Lanes {
         let tag = TAG.get();
         let record_changes = |number, position| {
             let of_lane = slots.iter().filter(|slot| lane_of(**slot) == number);
-            of_lane.for_each(|&slot| self.safe.record_change(slot, position));
+            of_lane.for_each(|&slot| self.safe.record_change(slot, position, None));
         };
         let lanes = || (0..LANES).filter(|lane| which >> lane & 1 != 0);
         if which.is_power_of_two() {

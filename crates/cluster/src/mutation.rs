@@ -31,6 +31,14 @@ pub enum Mutation {
     AnswerAlone,
     /// Members that do not own a slot are sent changes and answers that are not safe.
     ShowUnsafe,
+    /// Owners of earlier views do not contribute to the recovery of a dead primary's changes.
+    ForgetPastOwners,
+    /// Changes that only the origin of their command has are not recovered.
+    IgnoreKept,
+    /// Such changes are recovered whether or not the change before them was.
+    AppendAnyway,
+    /// An origin is answered though changes of others before its own are not safe.
+    OvertakeOthers,
 }
 
 #[cfg(feature = "mutations")]

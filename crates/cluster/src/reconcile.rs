@@ -68,7 +68,8 @@ impl FormerPrimary {
     fn followers(&self, slot: Slot, epoch: u64) -> NodeSet {
         let last = self.owners.len() - 1;
         let views = self.owners.iter().enumerate();
-        let views = views.filter(|(at, (of, _))| *at == last || *of >= epoch);
+        let are_past_counted = !is_broken(Mutation::ForgetPastOwners);
+        let views = views.filter(|(at, (of, _))| *at == last || are_past_counted && *of >= epoch);
         views.flat_map(|(_, (_, owners))| owners.owners(slot)).copied().collect()
     }
 
@@ -107,6 +108,33 @@ pub(crate) enum Stage {
 
 /// A record, and the members that have reported it.
 type Known = (NodeSet, Arc<[u8]>);
+
+/// The records of each slot that are recovered from a lane.
+struct Prefixes {
+    /// Everything up to this position was applied here.
+    applied: u64,
+    /// By slot: position of its last record.
+    ends: BTreeMap<Slot, u64>,
+}
+
+impl Prefixes {
+    /// Adds a record if an owner has it, or if it continues the slot's records: `back` is the
+    /// distance to the one before it, where its origin has kept it.
+    fn extend(&mut self, slot: Slot, (seq, back): (u64, Option<u64>), is_followed: bool) -> bool {
+        let continues = |back: u64| {
+            let before = seq.saturating_sub(back);
+            let end = self.ends.get(&slot).copied().unwrap_or(0);
+            let is_there = back == 0 || before <= self.applied.max(end);
+            is_there || is_broken(Mutation::AppendAnyway)
+        };
+        let is_kept = back.is_some_and(continues) && !is_broken(Mutation::IgnoreKept);
+        let is_part = is_followed || is_kept;
+        if is_part {
+            self.ends.insert(slot, seq);
+        }
+        is_part
+    }
+}
 
 /// Recovery of a dead node's lanes, until all members have completed it.
 pub(crate) struct DeadMember {
@@ -199,43 +227,54 @@ impl DeadMember {
     /// Like [`DeadMember::decide`], where members hold only some slots. For each slot that `me`
     /// owned it applies the records that any other owner has. Each owner has a prefix of the slot's
     /// records without gaps, and each record is of one slot, so the longest prefix is the result.
+    /// Records that the origins of their commands keep are appended to it.
     pub fn decide_by_owners(&mut self, me: Node, former: &[FormerPrimary], inboxes: &mut [Inbox]) {
         for (lane, inbox) in inboxes.iter_mut().enumerate() {
             let (cut, applied) = (self.upto[lane].max(inbox.received()), inbox.applied());
             let mut known = std::mem::take(&mut self.known[lane]);
-            let mut kept: BTreeMap<u64, Arc<[u8]>> = BTreeMap::new();
             for (seq, record) in inbox.queued() {
                 let unsent = || (NodeSet::default(), record.clone());
                 let (by, _) = known.entry(*seq).or_insert_with(unsent);
                 *by = by.with(me);
             }
+            let mut prefixes = Prefixes { applied, ends: BTreeMap::new() };
+            let mut kept: BTreeMap<u64, Arc<[u8]>> = BTreeMap::new();
             let mut epoch = inbox.end_epoch;
             for (seq, (by, record)) in known.into_iter().filter(|(seq, _)| *seq > applied) {
-                let is_kept = match Record::read(&record) {
+                let (back, group) = match Record::read(&record) {
                     Ok(Record::End { epoch: ended }) => {
                         epoch = ended;
-                        true
+                        (None, None)
                     }
-                    Ok(Record::Effects { group, .. }) => {
-                        let followers = slot_of_group(group).map_or(NodeSet::default(), |slot| {
-                            let lost = former.iter().filter(|former| {
-                                let is_numbered = former.epoch > epoch && former.contains(slot);
-                                former.from == self.identity && is_numbered
-                            });
-                            let first = lost.min_by_key(|former| former.epoch);
-                            first.map_or(NodeSet::default(), |former| former.followers(slot, epoch))
-                        });
-                        followers.contains(me) && followers.0 & by.0 != 0
-                    }
-                    _ => true,
+                    Ok(Record::Effects { group, .. }) => (None, Some(group)),
+                    Ok(Record::Kept { back, record }) => match Record::read(record) {
+                        Ok(Record::Effects { group, .. }) => (Some(back), Some(group)),
+                        _ => continue,
+                    },
+                    _ => (None, None),
                 };
-                if is_kept && (by.contains(me) || !is_broken(Mutation::NoTails)) {
+                let is_applied = group.is_none_or(|group| {
+                    let Some(slot) = slot_of_group(group) else { return false };
+                    let followers = self.followers(former, slot, epoch);
+                    let is_followed = followers.0 & by.0 != 0;
+                    followers.contains(me) && prefixes.extend(slot, (seq, back), is_followed)
+                });
+                if is_applied && (by.contains(me) || !is_broken(Mutation::NoTails)) {
                     kept.insert(seq, record);
                 }
             }
             inbox.replace_queue(kept.into_iter().collect(), cut);
         }
         self.stage = Stage::Applying;
+    }
+
+    /// The owners that contribute to the recovery of a slot's changes from the view of an epoch.
+    fn followers(&self, former: &[FormerPrimary], slot: Slot, epoch: u64) -> NodeSet {
+        let lost = former.iter().filter(|former| {
+            former.from == self.identity && former.epoch > epoch && former.contains(slot)
+        });
+        let first = lost.min_by_key(|former| former.epoch);
+        first.map_or(NodeSet::default(), |former| former.followers(slot, epoch))
     }
 
     /// The last position to apply in each lane. Excluded are commits of which some part is unknown

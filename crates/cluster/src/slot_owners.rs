@@ -30,6 +30,12 @@ impl SlotOwners {
         self.0.iter().map(|&(owners, _)| owners)
     }
 
+    /// Minimum over all slots of the number of these owners; none if this node is primary of no
+    /// slot.
+    pub fn fewest_of(&self, some: NodeSet) -> Option<usize> {
+        self.fewest(&[some; LANES])
+    }
+
     /// Minimum over all slots of the number of owners that have `applied` the slot's lane; none if
     /// this node is primary of no slot.
     pub(crate) fn fewest(&self, applied: &[NodeSet; LANES]) -> Option<usize> {

@@ -39,6 +39,7 @@ mod functions;
 mod info;
 mod interface;
 mod jobs;
+mod keepers;
 mod leave;
 mod links;
 mod logs;

@@ -46,7 +46,11 @@ impl World {
 
     /// Whether every slot has an owner besides this node.
     pub(super) fn may_lose(&self, node: u16) -> bool {
-        let is_elsewhere = |placing: &Placing| placing.owners.iter().any(|owner| owner.0 != node);
+        // Also in the views that some member has yet to leave.
+        let is_elsewhere = |slot: u16| {
+            let owners = self.views_in_force().iter().map(|view| view.slots.owners(slot));
+            owners.into_iter().all(|owners| owners.iter().any(|owner| owner.0 != node))
+        };
         let alone = &self.members[usize::from(node)].alone;
         let others = || self.alive().into_iter().filter(|&other| other != node);
         let has_arrived = |(&slot, &at): (&u16, &u64)| {
@@ -57,7 +61,7 @@ impl World {
             })
         };
         self.plan.copies.is_none()
-            || self.placings().iter().all(is_elsewhere)
+            || (0..GROUPS).map(group_begin).all(is_elsewhere)
                 && (self.plan.acknowledge < 2 || alone.iter().all(has_arrived))
     }
 
@@ -107,7 +111,7 @@ impl World {
         }
         let members = latest.members.clone();
         let mut placings = self.placings();
-        let mut has_changed = false;
+        let (mut has_changed, mut replaced) = (false, None);
         for group in 0..GROUPS {
             let slot = group_begin(group);
             let placing = &mut placings[usize::from(group)];
@@ -124,6 +128,7 @@ impl World {
                 if placing.owners.len() > copies && placing.owners.len() > 2 {
                     let at = 1 + self.random.index(placing.owners.len() - 2);
                     placing.owners.remove(at);
+                    replaced = Some(placing.owners[0]);
                 }
                 has_changed = true;
             } else if placing.owners.len() + placing.incoming.len() < copies {
@@ -141,6 +146,12 @@ impl World {
         }
         if has_changed {
             self.propose_owners(members, &placings);
+        }
+        if let Some(primary) = replaced
+            && self.doomed.is_none()
+            && self.random.one_in(8)
+        {
+            self.doom(primary.0);
         }
     }
 

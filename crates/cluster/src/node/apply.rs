@@ -10,6 +10,7 @@ use crate::slot::{Slot, slot_of};
 use crate::view::{Identity, NodeSet};
 use crate::wire::{LANES, Parts, Record, Tag};
 use petrel_persistence::effects::{apply_group, visit_keys};
+use petrel_persistence::log::Malformed;
 use std::sync::Arc;
 
 impl Node {
@@ -46,7 +47,7 @@ impl Node {
         let Some((_, bytes)) = inboxes[lane].front() else { return false };
         let bytes = bytes.clone();
         // Records were checked on arrival.
-        let Ok(record) = Record::read(&bytes) else { return false };
+        let Ok(record) = read_unwrapped(&bytes) else { return false };
         let goes_on = match record {
             // Applied together with the effects, which are in the first of the commit's lanes.
             Record::Part { .. } => is_broken(Mutation::IgnoreParts),
@@ -78,7 +79,7 @@ impl Node {
         };
         self.pop(from, lane);
         match (record, becomes) {
-            (Record::Effects { .. }, Use::Wait) => self.keep_waiting(bytes),
+            (Record::Effects { .. }, Use::Wait) => self.keep_waiting(unwrapped(bytes.clone())),
             (Record::Effects { group, .. }, Use::Copies(slot)) => {
                 self.apply_to_copies(from, slot, group, host);
             }
@@ -141,6 +142,7 @@ impl Node {
             // Parts are applied with their effects; the others were handled on arrival.
             Record::Part { .. }
             | Record::Elided { .. }
+            | Record::Kept { .. }
             | Record::Tail { .. }
             | Record::TailEnd { .. }
             | Record::Reconciled { .. } => {}
@@ -235,5 +237,21 @@ impl Node {
             None => self.finish(slot, oseq, reply),
         }
         true
+    }
+}
+
+/// Decodes a record; a kept one as its effects.
+fn read_unwrapped(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
+    match Record::read(bytes)? {
+        Record::Kept { record, .. } => Record::read(record),
+        record => Ok(record),
+    }
+}
+
+/// The effects of a kept record, or the record itself.
+fn unwrapped(bytes: Arc<[u8]>) -> Arc<[u8]> {
+    match Record::read(&bytes) {
+        Ok(Record::Kept { record, .. }) => record.into(),
+        _ => bytes,
     }
 }

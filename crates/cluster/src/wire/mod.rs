@@ -33,16 +33,19 @@ pub use frame::{
     ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, put_frame, take_batch,
 };
 pub(crate) use frame::{BatchHead, begin_frame, end_batches, put_batch_head};
+pub(crate) use record::{
+    KeptHead, is_effects, is_elided, is_kept, is_of_dead, is_ordered, len_with_gap,
+    put_joined_with_gap, tag_of_effects,
+};
 pub use record::{
     Parts, Pieces, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap,
 };
-pub(crate) use record::{is_elided, is_of_dead, is_ordered, len_with_gap, tag_of_effects};
 
 /// Number of lanes; a slot's lane is its low four bits.
 pub const LANES: usize = 16;
 
-/// Protocol version; 3 carries changes of value types by the number of the type.
-pub const VERSION: u64 = 3;
+/// Protocol version; 4 sends an origin the effects of its command in slots that it does not own.
+pub const VERSION: u64 = 4;
 
 /// Decodes and re-encodes the positions of a copy; none if the bytes are malformed. For the fuzz
 /// target.

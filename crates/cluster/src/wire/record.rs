@@ -302,6 +302,14 @@ petrel_persistence::records! {
             /// The record without them.
             rest: &'a [u8] as Rest
         };
+        /// Effects of a command that the receiver has forwarded, of a slot that it does not own. It
+        /// keeps them for a recovery until all members have applied them.
+        22 Kept {
+            /// Distance to the slot's previous change in the lane; 0 if there is none.
+            back: u64 as Number,
+            /// The effects, perhaps without some arguments.
+            record: &'a [u8] as Rest
+        } if is_effects(record) || is_elided(record);
     }
 }
 
@@ -349,26 +357,76 @@ pub(crate) fn len_with_gap(gap: u64, len: usize) -> usize {
 
 /// Appends a record of a lane to a batch, `gap` positions after the previous one.
 pub fn put_with_gap(out: &mut Vec<u8>, gap: u64, record: &[u8]) {
-    let Some((&head, body)) = record.split_first() else { return };
+    put_joined_with_gap(out, gap, (&[], record));
+}
+
+/// Like [`put_with_gap`], for a record in two pieces. The first one may be empty.
+pub(crate) fn put_joined_with_gap(out: &mut Vec<u8>, gap: u64, (first, rest): (&[u8], &[u8])) {
+    let (head, body, rest) = match (first.split_first(), rest.split_first()) {
+        (Some((head, body)), _) => (*head, body, rest),
+        (None, Some((head, rest))) => (*head, first, rest),
+        (None, None) => return,
+    };
+    let len = 1 + body.len() + rest.len();
     if gap == 1 {
-        put(out, record.len() as u64);
+        put(out, len as u64);
         out.push(head);
     } else {
-        put(out, (record.len() + len_of_number(gap)) as u64);
+        put(out, (len + len_of_number(gap)) as u64);
         out.push(head | GAP);
         put(out, gap);
     }
     out.extend_from_slice(body);
+    out.extend_from_slice(rest);
 }
 
 /// Whether a record is part of the slot order, which all receivers share; others concern two nodes.
 pub(crate) fn is_ordered(record: &[u8]) -> bool {
-    is_one_of(record, &[numbers::Effects, numbers::Part, numbers::End])
+    is_one_of(record, &[numbers::Effects, numbers::Part, numbers::End]) || is_kept(record)
+}
+
+/// Whether a record has the effects of a commit.
+pub(crate) fn is_effects(record: &[u8]) -> bool {
+    is_one_of(record, &[numbers::Effects])
 }
 
 /// Whether arguments of a record were elided.
 pub(crate) fn is_elided(record: &[u8]) -> bool {
-    is_one_of(record, &[0]) && record.get(1) == Some(&(numbers::Elided - RARE))
+    is_rare(record, numbers::Elided)
+}
+
+/// Whether a record is [`Record::Kept`].
+pub(crate) fn is_kept(record: &[u8]) -> bool {
+    is_rare(record, numbers::Kept)
+}
+
+fn is_rare(record: &[u8], number: u8) -> bool {
+    is_one_of(record, &[0]) && record.get(1) == Some(&(number - RARE))
+}
+
+/// Maximum length of [`kept_head`]: head, number, and the longest distance.
+const KEPT_HEAD_MAX: usize = 12;
+
+/// What precedes the effects in [`Record::Kept`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeptHead {
+    bytes: [u8; KEPT_HEAD_MAX],
+    len: u8,
+}
+
+impl KeptHead {
+    pub fn new(back: u64) -> Self {
+        let (mut head, mut number) = (KeptHead::default(), Vec::with_capacity(KEPT_HEAD_MAX));
+        number.extend_from_slice(&[0, numbers::Kept - RARE]);
+        put(&mut number, back);
+        head.bytes[..number.len()].copy_from_slice(&number);
+        head.len = number.len() as u8;
+        head
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len.into()]
+    }
 }
 
 /// Tag of the command that made the effects, and the offset at which it ends. The record may be

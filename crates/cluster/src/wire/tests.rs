@@ -297,6 +297,8 @@ fn golden_records<'a>(
         Record::Durable { number: 300 },
         Record::Message { is_sharded: false, channel: key, payload: b"text" },
         Record::Message { is_sharded: true, channel: b"", payload: b"" },
+        Record::Kept { back: 300, record: effects },
+        Record::Kept { back: 0, record: effects },
     ]
 }
 
@@ -362,7 +364,10 @@ fn samples() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (row, round) in Record::ROWS.iter().flat_map(|row| (0..9).map(move |round| (row, round))) {
         let (mut body, mut bytes) = (Vec::new(), Vec::new());
-        if row.number == 6 {
+        if row.number == 22 {
+            let record: &[u8] = &[1, round as u8];
+            put_record(&mut bytes, &Record::Kept { back: round as u64, record });
+        } else if row.number == 6 {
             // The tail of a lane holds a record.
             let of = Identity { node: Node(1), incarnation: 2 };
             let end: &[u8] = &[5, round as u8];

@@ -12,10 +12,10 @@ const TIMEOUT: &str = "--cluster-node-timeout 20000 --cluster-copies 2 --cluster
 const MOMENT: Duration = Duration::from_millis(400);
 
 /// Two members that own every slot together.
-fn pair() -> (Server, Server) {
-    let founder = start(scratch("secret"), &format!("{FOUND} {TIMEOUT}"));
+fn pair(flags: &str) -> (Server, Server) {
+    let founder = start(scratch("secret"), &format!("{FOUND} {flags}"));
     await_service(&founder);
-    let second = start(scratch("secret"), &format!("{} {TIMEOUT}", join(&founder)));
+    let second = start(scratch("secret"), &format!("{} {flags}", join(&founder)));
     await_service(&second);
     await_whole(&founder);
     (founder, second)
@@ -70,7 +70,7 @@ fn stop(server: &Server) {
 
 #[test]
 fn no_client_sees_a_change_that_the_other_owner_lacks() {
-    let (founder, second) = pair();
+    let (founder, second) = pair(TIMEOUT);
     let own = own_keys(&founder);
     let [set, list, script, untouched] = &own[..4] else { unreachable!() };
     assert_eq!(call(&mut founder.connect(), &format!("DEL {list}")), "1");
@@ -136,4 +136,28 @@ fn replies_follow_once_the_other_owner_is_gone() {
         call(&mut client, "CLUSTER INFO").contains("cluster_failed_nodes:1")
     });
     assert_eq!(call(&mut founder.connect(), &format!("SET {} newest", own[0])), "OK");
+}
+
+#[test]
+fn min_replicas_to_write_counts_owners_that_acknowledge() {
+    let flags = "--cluster-node-timeout 20000 --cluster-copies 2 --min-replicas-max-lag 1";
+    let (founder, second) = pair(flags);
+    let own = own_keys(&founder);
+    let mut client = founder.connect();
+    let write = format!("SET {} new", own[0]);
+    assert_eq!(call(&mut client, "CONFIG SET min-replicas-to-write 1"), "OK");
+    assert_eq!(call(&mut client, &write), "OK");
+    assert!(call(&mut client, "INFO replication").contains("min_slaves_good_slaves:1\r\n"));
+    assert_eq!(call(&mut client, "CONFIG SET min-replicas-to-write 2"), "OK");
+    assert!(call(&mut client, &write).starts_with("NOREPLICAS "));
+    assert_eq!(call(&mut client, &format!("GET {}", own[0])), "new");
+    assert_eq!(call(&mut client, "CONFIG SET min-replicas-to-write 1"), "OK");
+    assert_eq!(call(&mut client, &write), "OK");
+
+    stop(&second);
+    eventually("a write that the other owner does not acknowledge is the last one", || {
+        call(&mut client, &write).starts_with("NOREPLICAS ")
+    });
+    second.signal(libc::SIGCONT);
+    eventually("writes are accepted", || call(&mut client, &write) == "OK");
 }

@@ -206,6 +206,58 @@ fn a_member_that_is_cut_off_acknowledges_nothing_that_is_lost() {
     }
 }
 
+/// One-way delay between two owners, in the tests of origins that keep their changes.
+const BACKUP_DELAY: Duration = Duration::from_millis(40);
+
+/// Three members, of which the last two are far from each other.
+fn far_apart() -> Option<Cluster> {
+    let flags = "--cluster-node-timeout 3000 --cluster-acknowledge 2";
+    let cluster = Cluster::start_with("2", flags)?;
+    let path = Path { delay: BACKUP_DELAY, ..Path::default() };
+    [(1, 2), (2, 1)].into_iter().for_each(|(from, to)| cluster.network.set_path(from, to, path));
+    Some(cluster)
+}
+
+#[test]
+fn an_origin_that_keeps_its_changes_waits_for_no_other_owner() {
+    let Some(cluster) = far_apart() else { return };
+    let mut client = cluster.client(0);
+    let mut slow: Vec<usize> = (0..KEYS).collect();
+    eventually("each key is written in less than a round trip between its owners", || {
+        slow.retain(|at| {
+            let begin = Instant::now();
+            assert_eq!(call(&mut client, &format!("SET key{at} new")), "OK");
+            begin.elapsed() >= 2 * BACKUP_DELAY
+        });
+        slow.is_empty()
+    });
+}
+
+#[test]
+fn what_only_its_origin_has_outlives_the_primary() {
+    let Some(mut cluster) = far_apart() else { return };
+    let mut clients: Vec<Client> = (0..COUNTERS).map(|_| cluster.client(0)).collect();
+    let mut counts = [0; COUNTERS];
+    for round in 1..=20 {
+        for (at, client) in clients.iter_mut().enumerate() {
+            client.send(&["INCR", &format!("n{at}")]);
+        }
+        for (client, count) in clients.iter_mut().zip(&mut counts) {
+            assert_eq!(show(&client.receive().expect("a reply")), round.to_string());
+            *count = round;
+        }
+    }
+    cluster.members[1].signal(libc::SIGKILL);
+    cluster.members[1].exit_code();
+    cluster.await_size(&[0, 2], 2);
+    let mut client = cluster.client(2);
+    for (at, count) in counts.into_iter().enumerate() {
+        eventually(&format!("n{at} is {count}"), || {
+            call(&mut client, &format!("GET n{at}")) == count.to_string()
+        });
+    }
+}
+
 #[test]
 fn commands_between_two_members_without_a_link_are_answered_and_not_executed_later() {
     let Some(cluster) = Cluster::start("2") else { return };

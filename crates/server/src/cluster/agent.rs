@@ -8,6 +8,7 @@ use super::jobs::Job;
 use super::links::Linked;
 use super::logs::PendingWaits;
 use super::machine::Machine;
+use super::state::answering::Answering;
 use super::state::copy::Copies;
 use super::state::deferred::{Deferred, Forward, Routability, Waiting};
 use super::state::membership::{Membership, State, count};
@@ -15,7 +16,9 @@ use super::state::slots::Slots;
 use super::transport::{Event, Link, MemberInfo, Transport};
 use crate::client::Client;
 use crate::state::mailbox::{Message, RemoteReply};
-use petrel_cluster::{Call, ClusterNode, Identity, Limits, Reply, Route, SLOTS, Slot, View};
+use petrel_cluster::{
+    Call, ClusterNode, Identity, Limits, NodeSet, Reply, Route, SLOTS, Slot, View,
+};
 use petrel_commands::Fail;
 use petrel_net::Poll;
 use std::collections::{BTreeMap, HashMap};
@@ -101,6 +104,10 @@ pub(super) struct Agent {
     pub(super) complained: BTreeMap<u16, Instant>,
     /// Acknowledgements may have come, or owners have changed.
     pub(super) has_news: bool,
+    /// Which members acknowledge changes.
+    pub(super) answering: Answering,
+    /// Members on other hosts.
+    pub(super) elsewhere: NodeSet,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
 }
@@ -152,12 +159,15 @@ impl Agent {
             copies_go_on: false,
             polled: None,
             complained: BTreeMap::new(),
+            answering: Answering::default(),
+            elsewhere: NodeSet::default(),
         }
     }
 
     /// Until the server stops, or is a member no longer.
     pub fn run(&mut self) {
         self.admitted();
+        self.note_hosts();
         while !self.machine.host.server.is_stopping() && !self.is_expelled {
             if !self.turn() {
                 self.rest();
@@ -205,6 +215,7 @@ impl Agent {
                 return true;
             }
         }
+        self.note_answering();
         has_more |= self.receive_all();
         if !self.deferred.is_empty() {
             self.retry_deferred();
@@ -317,6 +328,7 @@ impl Agent {
             let is = here(slot);
             was.0 && !is.0 || was.1 && !is.1
         };
+        self.note_hosts();
         if (0..SLOTS).zip(before).any(is_lost) {
             // Clients that wait here for keys of such slots would wait at the wrong place.
             let server = &self.machine.host.server;

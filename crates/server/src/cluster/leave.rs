@@ -4,7 +4,7 @@
 use super::state::membership::Membership;
 use super::transport::{Hold, MemberInfo};
 use crate::state::member::Member;
-use petrel_cluster::Identity;
+use petrel_cluster::{Identity, SlotOwners};
 use petrel_fabric::Fabric;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,14 @@ impl Member for Membership {
     fn has_to_leave(&self) -> bool {
         let state = self.state.lock();
         state.me.is_some() && state.members.len() > 1
+    }
+
+    fn owners_answering(&self, lag_max: Duration) -> Option<usize> {
+        let (lanes, state) = (self.lanes.read().clone()?, self.state());
+        let is_member = |of: &Identity| state.members.iter().any(|member| member.identity == *of);
+        let linked = state.linked.iter().filter(|(of, _)| is_member(of)).map(|(of, _)| of.node);
+        let answering = self.answering.lock().of(&lanes, linked, lag_max, Instant::now());
+        SlotOwners::of(state.me?.node, &state.view).fewest_of(answering)
     }
 
     fn hand_slots_over(&self, patience: Duration, is_wanted: &dyn Fn() -> bool) {

@@ -1,5 +1,6 @@
 //! State of a member, shared by the agent and the rest of the server, and the agent's queues.
 
+pub(in crate::cluster) mod answering;
 pub(in crate::cluster) mod copy;
 pub(in crate::cluster) mod deferred;
 mod events;

@@ -59,9 +59,9 @@ Replication {
     repl_disable_tcp_nodelay: bool = "repl-disable-tcp-nodelay", YesNo, "no", Runtime,
         "Let the kernel batch small packets to replicas, which saves bandwidth and delays changes by up to 40 ms";
     min_replicas_to_write: i64 = "min-replicas-to-write" aka "min-slaves-to-write", Number { min: 0, max: I32_MAX }, "0", Runtime,
-        "Number of online replicas required for writes; 0 requires none";
+        "Number of online replicas, in a cluster of other owners of its hash slots, required for writes; 0 requires none";
     min_replicas_max_lag: i64 = "min-replicas-max-lag" aka "min-slaves-max-lag", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "Seconds of silence after which a replica does not count as online; 0 disables min-replicas-to-write";
+        "Seconds of silence after which a replica does not count as online, and an owner that lacks changes does not count; 0 disables min-replicas-to-write";
     shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
         "Maximum number of seconds for which a shutdown waits for replicas to acknowledge all writes, and for scripts that have written; 0 does not wait";
 }

@@ -17,6 +17,10 @@ pub trait Member: Send + Sync {
     /// Leaves the cluster, within `patience`. The data are saved, and no client is served any more.
     fn leave(&self, patience: Duration);
 
+    /// The fewest other owners of a slot of which this member is primary that have acknowledged all
+    /// changes, or one of late: within `lag_max`. None if it is primary of no slot.
+    fn owners_answering(&self, lag_max: Duration) -> Option<usize>;
+
     /// Waits for the end of the cluster's threads and links. The server is stopping.
     fn end(&self);
 }

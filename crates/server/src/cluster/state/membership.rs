@@ -1,5 +1,6 @@
 //! State of the cluster that the agent and the rest of the server share.
 
+use super::answering::Answering;
 use super::deferred::Forward;
 use super::events::EventQueue;
 use super::functions::Functions;
@@ -80,6 +81,8 @@ pub struct Membership {
     pub(in crate::cluster) unwatched: Mutex<Vec<(HashSlot, u64)>>,
     pub(in crate::cluster) functions: Functions,
     pub(in crate::cluster) known_logs: KnownLogs,
+    /// Which members acknowledge changes, for `min-replicas-to-write`.
+    pub(in crate::cluster) answering: Mutex<Answering>,
     /// The member's name, once it is known.
     pub(in crate::cluster) name: OnceLock<String>,
     pub(in crate::cluster) is_witness: bool,
@@ -205,6 +208,7 @@ impl Membership {
             unwatched: Mutex::default(),
             functions: Functions::default(),
             known_logs: KnownLogs::default(),
+            answering: Mutex::default(),
             name: OnceLock::new(),
             is_witness,
             acknowledge,

@@ -218,7 +218,8 @@ fn replicas(report: &mut Report<'_>) {
     report.field("connected_slaves", lines.len());
     let lag_max = config.replication.min_replicas_max_lag;
     if config.replication.min_replicas_to_write > 0 && lag_max > 0 {
-        report.field("min_slaves_good_slaves", report.server.outgoing.good(lag_max));
+        let good = report.server.good_replicas(lag_max).unwrap_or(0);
+        report.field("min_slaves_good_slaves", good);
     }
     let is_valkey = report.server.commands.dialect().is_valkey();
     let kind = if is_valkey { ",type=replica" } else { "" };

@@ -8,6 +8,7 @@ use petrel_commands::ServerState;
 use petrel_keyspace::Handle;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
@@ -64,8 +65,17 @@ impl Server {
         let is_short = least > 0
             && lag_max > 0
             && !self.replication.is_replica()
-            && (self.outgoing.good(lag_max) as i64) < least;
+            && self.good_replicas(lag_max).is_some_and(|good| (good as i64) < least);
         self.commands.set_state(ServerState::NotReplicated, is_short);
+    }
+
+    /// Number of replicas, in a cluster of other owners, that have given a sign of life within
+    /// `lag_max` seconds. None if writes need none: no slot of the cluster is changed here.
+    pub(crate) fn good_replicas(&self, lag_max: i64) -> Option<usize> {
+        match self.cluster.get() {
+            Some(member) => member.owners_answering(Duration::from_secs(lag_max.unsigned_abs())),
+            None => Some(self.outgoing.good(lag_max)),
+        }
     }
 
     /// Closes silent replicas, and sends waiting ones a sign of life. Returns the time; `None` if
