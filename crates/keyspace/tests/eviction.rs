@@ -246,6 +246,32 @@ fn volatile_policies_spare_keys_without_expiry() {
     }
 }
 
+#[test]
+fn few_volatile_keys_among_many_are_found() {
+    for policy in Policy::all().filter(|policy| policy.is_volatile()) {
+        let keyspace = keyspace(4096);
+        keyspace.set_memory_limit(0, policy);
+        let mut handle = keyspace.attach();
+        handle.set_clock(1_000);
+        for i in 0..20_000 {
+            assert!(set(&mut handle, 0, &format!("stays:{i}"), 100, None));
+        }
+        let expiry = Some(i64::MAX);
+        assert!(set(&mut handle, 0, "with", 100, expiry));
+        assert!(set(&mut handle, 0, "later", 100, None));
+        assert!(handle.expire_at(0, b"later", expiry));
+        assert!(set(&mut handle, 0, "no longer", 100, expiry));
+        assert!(handle.expire_at(0, b"no longer", None));
+        keyspace.set_memory_limit(keyspace.stats().used - 2_000, policy);
+        // The search may take several commands, which are not rejected.
+        let is_refused = (0..10_000).any(|_| !set(&mut handle, 0, "stays:0", 100, None));
+        assert!(is_refused, "{policy:?}");
+        let left = ["with", "later", "no longer"].map(|key| get(&mut handle, key));
+        assert_eq!(left, [false, false, true], "{policy:?}");
+        assert_eq!(keyspace.db_stats(0).keys, 20_001);
+    }
+}
+
 /// Numbers of keys left, of `groups` of 1000 each, after a memory limit with room for half.
 fn survivors(policy: Policy, use_keys: impl Fn(&mut Handle, usize)) -> (usize, usize) {
     let keyspace = keyspace(16);

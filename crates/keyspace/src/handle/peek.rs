@@ -85,6 +85,11 @@ impl<'h> Peeker<'h> {
         self.stripe(stripe).peek().buckets() == 0
     }
 
+    /// Whether the stripe has no entry in database 0 that expires, or has fields that do.
+    pub(crate) fn has_none_expiring(self, stripe: u32) -> bool {
+        self.stripe(stripe).peek_expiring() == 0
+    }
+
     #[inline]
     fn stripe(&self, stripe: u32) -> &Stripe {
         &self.0.ks.stripes[stripe as usize]

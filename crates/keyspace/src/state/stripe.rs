@@ -9,6 +9,7 @@ use crate::structures::table::Array;
 use petrel_lock::StripeLock;
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The keys of all databases with the same first bits of their hashes.
 #[repr(align(64))]
@@ -65,6 +66,14 @@ impl Stripe {
     pub fn peek(&self) -> &Array<Bucket> {
         // SAFETY: the reference is to a single atomic word inside the cell.
         unsafe { &(*self.data.get()).first.array }
+    }
+
+    /// Number of entries in database 0 that expire, or have fields that do, for a peek without the
+    /// lock.
+    #[inline]
+    pub fn peek_expiring(&self) -> u32 {
+        // SAFETY: the reference is to a single atomic word inside the cell.
+        unsafe { &(*self.data.get()).first.flagged }.load(Relaxed)
     }
 }
 

@@ -21,7 +21,8 @@ use petrel_heap::{BLOCK_BYTES_MAX, Cache, alignment, usable};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Maximum number of items in `buckets` buckets: the table grows beyond seven eighths.
 pub(crate) const fn capacity(buckets: usize) -> usize {
@@ -74,13 +75,13 @@ impl Retired {
     }
 }
 
-/// A table. The lock of its stripe guards everything except the word read by a
-/// [peek](crate::state::stripe::Stripe::peek): that of its [`Array`].
+/// A table. The lock of its stripe guards everything except what is read by a
+/// [peek](crate::state::stripe::Stripe::peek): the word of its [`Array`], and `flagged`.
 pub(crate) struct Table<I: Item> {
     pub array: Array<I::Line>,
     len: u32,
     /// Number of items with a set [flag](Item::flag).
-    flagged: u32,
+    pub flagged: AtomicU32,
     /// Bytes of the entries, so that a flush need not read them.
     bytes: u64,
     items: PhantomData<I>,
@@ -96,7 +97,13 @@ pub(crate) struct Array<L> {
 
 impl<I: Item> Default for Table<I> {
     fn default() -> Self {
-        Table { array: Array::default(), len: 0, flagged: 0, bytes: 0, items: PhantomData }
+        Table {
+            array: Array::default(),
+            len: 0,
+            flagged: AtomicU32::new(0),
+            bytes: 0,
+            items: PhantomData,
+        }
     }
 }
 
@@ -131,7 +138,8 @@ impl<I: Item> Table<I> {
             }
         }
         let mut table = Table::default();
-        (table.len, table.flagged, table.bytes) = (self.len, self.flagged, self.bytes);
+        (table.len, table.bytes) = (self.len, self.bytes);
+        table.flagged = AtomicU32::new(self.flagged() as u32);
         table.publish(to);
         table
     }
@@ -143,7 +151,14 @@ impl<I: Item> Table<I> {
 
     /// Number of items with a set [flag](Item::flag): in a keyspace's tables, keys with a TTL.
     pub fn flagged(&self) -> usize {
-        self.flagged as usize
+        self.flagged.load(Relaxed) as usize
+    }
+
+    /// Updates the number of flagged items. Only the holder of the lock writes it.
+    #[inline]
+    fn count_flagged(&mut self, old: bool, new: bool) {
+        let flagged = self.flagged.load(Relaxed) + u32::from(new) - u32::from(old);
+        self.flagged.store(flagged, Relaxed);
     }
 
     /// Bytes of the entries.
@@ -316,7 +331,7 @@ impl<I: Item> Table<I> {
     fn put(&mut self, hash: KeyHash, item: I, word: Word<I>) {
         self.array().place(hash, hash.tag(), Slot::new(item, 0), word);
         self.len += 1;
-        self.flagged += u32::from(item.flag());
+        self.count_flagged(false, item.flag());
     }
 
     /// Whether a search for an absent key passes too many buckets.
@@ -349,8 +364,7 @@ impl<I: Item> Table<I> {
         let array = self.array();
         let bucket = array.as_slice()[at.bucket].bucket();
         let old = bucket.slot(at.slot);
-        let flag = entry.flag();
-        self.flagged = self.flagged + u32::from(flag) - u32::from(old.flag());
+        self.count_flagged(old.flag(), entry.flag());
         bucket.replace(at.slot, Slot::new(entry, old.displacement()));
     }
 
@@ -372,7 +386,8 @@ impl<I: Item> Table<I> {
         let at = self.find_address(hash, address)?;
         let line = &self.array().as_slice()[at.bucket];
         let word = line.word(at.slot);
-        self.flagged -= u32::from(line.bucket().slot(at.slot).flag());
+        let flag = line.bucket().slot(at.slot).flag();
+        self.count_flagged(flag, false);
         self.len -= 1;
         line.bucket().vacate(at.slot);
         Some(word)
@@ -399,7 +414,7 @@ impl<I: Item> Table<I> {
             array.close_gap(at, &|slot| rehash(slot.item::<I>().key()));
         }
         self.len -= 1;
-        self.flagged -= u32::from(flag);
+        self.count_flagged(flag, false);
     }
 
     /// Shrinks if less than this share is in use.
@@ -436,7 +451,7 @@ impl<I: Item> Table<I> {
             }
         }
         self.len = 0;
-        self.flagged = 0;
+        self.flagged.store(0, Relaxed);
         self.bytes = 0;
         self.publish(Buckets::NONE);
         array.retired()

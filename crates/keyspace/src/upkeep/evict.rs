@@ -363,6 +363,9 @@ impl Handle {
     /// Offers the pool `wanted` entries of the stripes next in turn: where few stripes have any,
     /// draws alone find too few to choose from.
     fn gather(&mut self, policy: Policy, mut wanted: usize) {
+        // More than there are would mean a walk through all stripes.
+        let all = self.upkeep.evictor.eligible.last().map_or(0, |&(_, sum)| sum);
+        wanted = wanted.min(usize::try_from(all).unwrap_or(usize::MAX));
         if wanted == 0 {
             return;
         }
@@ -411,7 +414,7 @@ impl Handle {
     /// with the expired ones, which are gone now.
     fn sample(&mut self, policy: Policy, place: Place, wanted: usize) -> usize {
         let Place { db, stripe, .. } = place;
-        if db == 0 && self.is_vacant(stripe) {
+        if db == 0 && self.has_no_candidate(policy, stripe) {
             return 0;
         }
         let seen = self.with_stripe_soon(stripe, |handle| {
@@ -445,6 +448,15 @@ impl Handle {
         seen.unwrap_or_else(|| {
             self.enter_again();
             0
+        })
+    }
+
+    /// Whether database 0 has nothing in the stripe that the policy may evict. Reads without the
+    /// lock, so that a few volatile keys among many others are found quickly.
+    fn has_no_candidate(&self, policy: Policy, stripe: u32) -> bool {
+        self.peeker().is_some_and(|peeker| match policy.is_volatile() {
+            true => peeker.has_none_expiring(stripe),
+            false => peeker.is_vacant(stripe),
         })
     }
 

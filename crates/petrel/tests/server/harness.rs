@@ -53,10 +53,16 @@ pub struct Scratch(PathBuf);
 impl Scratch {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("petrel-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Scratch(path)
+        loop {
+            let name = format!("petrel-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+            let path = std::env::temp_dir().join(name);
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Scratch(path),
+                // A test that was killed has left it, and its process number is used again.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

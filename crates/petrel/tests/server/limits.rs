@@ -17,6 +17,7 @@ with_each_backend!(
     replies_of_documents_are_limited_while_they_grow,
     replies_of_many_parts_are_limited_while_they_grow,
     replies_stay_under_the_memory_limit,
+    keys_make_room_for_buffers_of_clients_that_do_not_write,
     what_commands_gather_stays_under_the_memory_limit,
     strings_grow_under_the_memory_limit,
     batches_are_limited_between_their_commands,
@@ -183,6 +184,44 @@ fn replies_stay_under_the_memory_limit(backend: &str) {
     let mut client = server.connect();
     assert!(client.text(&["LRANGE", "list", "0", "-1"]).len() > 1_000_000);
     assert!(server.info("client_output_buffer_limit_disconnections") >= 1);
+}
+
+/// Replies that are not read, and requests that are not complete: no command makes room for them.
+fn keys_make_room_for_buffers_of_clients_that_do_not_write(backend: &str) {
+    const LIMIT: i64 = 64 << 20;
+    let limit = LIMIT.to_string();
+    let memory = ["--threads", "1", "--maxmemory", &limit, "--maxmemory-policy", "volatile-lru"];
+    let args = [&memory[..], &["--maxmemory-eviction-tenacity", "100"]].concat();
+    let server = Server::start(backend, &args);
+    let mut client = server.connect();
+    let value = "x".repeat(4000);
+    // Without an expiry it is not evicted: keys set within a second are equally old to LRU.
+    assert_eq!(client.text(&["SET", "read", &value]), "OK");
+    let mut keys = 0;
+    while server.info("evicted_keys") == 0 {
+        let mut set = |n| client.send(&["SET", &format!("key:{n}"), &value, "EX", "10000"]);
+        (keys..keys + 1000).for_each(&mut set);
+        (0..1000).for_each(|_| assert_eq!(show(&client.receive().unwrap()), "OK"));
+        keys += 1000;
+    }
+    let within = |buffers: i64| {
+        let used = server.info("used_memory");
+        assert!(used <= LIMIT / 100 * 101, "{used} of {LIMIT} used");
+        server.info("mem_clients_normal") >= buffers
+    };
+    let mut silent = Vec::new();
+    for each in 0..16 {
+        let (mut reader, mut sender) = (server.connect(), server.connect());
+        sender.send_bytes(b"*2\r\n$4\r\nECHO\r\n$1000000\r\n");
+        sender.send_bytes(&vec![b'x'; 900_000]);
+        eventually("buffers are there", || {
+            // How much of the replies the kernel takes differs.
+            reader.send_bytes(&encode(&[b"GET", b"read"]).repeat(100));
+            within((each + 1) * 1_500_000)
+        });
+        silent.extend([reader, sender]);
+    }
+    assert!(server.info("evicted_keys") > 4_000);
 }
 
 fn what_commands_gather_stays_under_the_memory_limit(backend: &str) {

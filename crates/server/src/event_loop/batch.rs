@@ -17,10 +17,13 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Commands parsed ahead.
 const AHEAD: usize = 64;
 
-/// Quota of a connection in one turn, in bytes of replies; each command counts as at least
-/// [`COMMAND_COST`], so there are at most 4,096 commands.
-const QUOTA: isize = 4 * 1024 * 1024;
+/// Quota of all connections in one turn, in bytes of replies; each command counts as at least
+/// [`COMMAND_COST`], so there are at most 2,048 commands. A turn bounds the wait of other clients.
+const QUOTA: usize = 2 * 1024 * 1024;
 const COMMAND_COST: isize = 1024;
+
+/// Minimum quota of a connection, for usual pipelines.
+const QUOTA_MIN: usize = 256 * 1024;
 
 /// Buffers that every batch of a worker uses again.
 #[derive(Default)]
@@ -79,6 +82,8 @@ pub struct Engine {
     limits: Limits,
     /// Bytes of output that an ordinary client may have.
     output_max: usize,
+    /// Quota of each connection in this turn.
+    quota: isize,
     scratch: Scratch,
     pub(crate) habit: Habit,
 }
@@ -96,7 +101,8 @@ impl Engine {
     pub fn new(exec: Executor, host: ServerHost) -> Self {
         let limits = limits_of(&host);
         let (scratch, habit) = (Scratch::default(), Habit::default());
-        let mut engine = Engine { exec, host, limits, output_max: usize::MAX, scratch, habit };
+        let (output_max, quota) = (usize::MAX, QUOTA as isize);
+        let mut engine = Engine { exec, host, limits, output_max, quota, scratch, habit };
         engine.reconfigure();
         engine
     }
@@ -112,6 +118,28 @@ impl Engine {
     pub fn limit_replies(&mut self) {
         self.host.measure_reply_room();
         self.output_max = self.host.output_max(false, true);
+    }
+
+    /// Divides the quota of a turn among this many connections.
+    #[inline]
+    pub(crate) fn share_turn(&mut self, connections: usize) {
+        self.quota = (QUOTA / connections.max(1)).max(QUOTA_MIN) as isize;
+    }
+
+    /// Evicts keys if buffers of clients have grown beyond the memory limit: commands that only
+    /// read do not make room. No reply depends on it.
+    pub(crate) fn make_room_for_buffers(&mut self) {
+        let Engine { exec, host, .. } = self;
+        let (is_apart, need) = (exec.ks.is_outside(), exec.ks.take_need());
+        if !is_apart || exec.begin_unless_busy() {
+            exec.make_room(0);
+        }
+        if is_apart {
+            exec.end();
+        }
+        host.take_upkeep_invalidations(&mut exec.ks);
+        exec.ks.take_need();
+        exec.ks.note_need(need);
     }
 
     /// Executes the whole commands at the beginning of `bytes`, which `conn` has sent, and writes
@@ -139,7 +167,7 @@ impl Engine {
             scratch: &mut self.scratch,
             output,
             limits: self.limits,
-            quota: QUOTA,
+            quota: self.quota,
             unsent,
             shared_bytes,
             output_max: self.output_max.saturating_sub(unsent),

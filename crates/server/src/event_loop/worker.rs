@@ -199,6 +199,7 @@ impl<D: Driver> Worker<D> {
             // long.
             self.engine.exec.ks.refresh_clock();
             let began = self.engine.exec.tick();
+            self.engine.share_turn(self.own.events.len() + self.own.ready.len());
             let commands = self.traffic().pipelined.load(Relaxed);
             for n in 0.. {
                 if n % AHEAD == 0 {
@@ -254,10 +255,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Evicts clients if together they hold too much memory.
+    /// Evicts clients if together they hold too much memory, and keys if buffers have grown beyond
+    /// `maxmemory`.
     pub(crate) fn enforce_memory_limit(&mut self) {
         if std::mem::take(&mut self.crowded) {
             self.engine.host.server.evict_crowd(&self.engine.host.config);
+            if self.detached.is_none() {
+                self.engine.make_room_for_buffers();
+            }
         }
     }
 
@@ -379,6 +384,7 @@ impl<D: Driver> Worker<D> {
         }
         self.check_output(&mut conn);
         self.settle(conn);
+        self.enforce_memory_limit();
         self.end_batch();
     }
 
