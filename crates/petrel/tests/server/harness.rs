@@ -281,6 +281,10 @@ impl Client {
         Client { stream, received: Vec::new() }
     }
 
+    pub fn unix(socket: &Path) -> std::io::Result<Self> {
+        Ok(Self::new(Stream::Unix(UnixStream::connect(socket)?)))
+    }
+
     pub fn tcp(port: u16) -> Self {
         Self::new(Stream::Tcp(TcpStream::connect(("127.0.0.1", port)).unwrap()))
     }

@@ -17,13 +17,17 @@ mod clients;
 mod cluster;
 #[cfg(feature = "cluster")]
 mod cluster_acknowledged;
+#[cfg(feature = "cluster")]
 mod cluster_failures;
 #[cfg(feature = "cluster")]
 mod cluster_functions;
 #[cfg(feature = "cluster")]
+mod cluster_history;
+#[cfg(feature = "cluster")]
 mod cluster_network;
 #[cfg(feature = "cluster")]
 mod cluster_refusals;
+#[cfg(feature = "cluster")]
 mod cluster_slots;
 mod compatibility;
 mod configuration;
@@ -33,6 +37,8 @@ mod digests;
 mod failover;
 mod faults;
 mod harness;
+#[cfg(feature = "cluster")]
+mod history;
 mod hostile;
 mod hotkeys;
 mod http;
