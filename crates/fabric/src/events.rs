@@ -46,6 +46,9 @@ pub trait Events: Send {
     /// Called once, by [`crate::Fabric::start`] on its caller's thread.
     fn keys_derived(&mut self) {}
 
+    /// Upkeep of the fabric's thread, once a second: its part of the allocator.
+    fn upkeep(&mut self) {}
+
     /// A line for the log.
     fn log(&mut self, level: Level, line: String);
 }

@@ -122,6 +122,9 @@ const CONNECTIONS_MAX: usize = 1024;
 /// Maximum number of queued requests from all other nodes.
 const INBOUND_MAX: usize = 1024;
 
+/// Pause between two calls of [`Events::upkeep`].
+const UPKEEP_EVERY: Duration = Duration::from_secs(1);
+
 /// Reason that a node does not start.
 #[derive(Debug)]
 pub enum StartError {
@@ -493,6 +496,7 @@ async fn run(
         Err(error) => return bus.log(Level::Warning, format!("cluster: the bus: {error}")),
     }
     tokio::spawn(renew_credentials(bus.clone()));
+    tokio::spawn(keep_up(bus.clone()));
     loop {
         let end = Session::run(&around, &mut requests, &mut commands).await;
         let after = match end {
@@ -509,6 +513,14 @@ async fn run(
         if !pause(after, &mut requests, &mut commands).await {
             return;
         }
+    }
+}
+
+/// Calls [`Events::upkeep`] while the thread runs.
+async fn keep_up(bus: Arc<Bus>) {
+    loop {
+        tokio::time::sleep(UPKEEP_EVERY).await;
+        bus.events.lock().upkeep();
     }
 }
 

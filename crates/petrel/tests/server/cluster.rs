@@ -80,6 +80,18 @@ fn a_founder_serves_alone_and_comes_back_with_its_data() {
     assert_eq!(call(&mut client, "CLUSTER MYID"), id);
 }
 
+/// Queues between workers and the agent are allocated as they fill.
+#[test]
+fn an_empty_member_allocates_little() {
+    let founder = start(scratch("secret"), &format!("{FOUND} --cluster-copies 2"));
+    await_service(&founder);
+    let second = start(scratch("secret"), &join(&founder));
+    await_service(&second);
+    for member in [&founder, &second] {
+        assert!(member.info("allocator_allocated") < 4 << 20);
+    }
+}
+
 #[test]
 fn who_has_data_does_not_join() {
     let founder = start(scratch("secret"), FOUND);

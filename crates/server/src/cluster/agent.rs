@@ -13,6 +13,7 @@ use super::state::copy::Copies;
 use super::state::deferred::{Deferred, Forward, Routability, Waiting};
 use super::state::membership::{Membership, State, count};
 use super::state::slots::Slots;
+use super::state::tasks::TaskReceiver;
 use super::transport::{Event, Link, MemberInfo, Transport};
 use crate::client::Client;
 use crate::state::mailbox::{Message, RemoteReply};
@@ -24,7 +25,6 @@ use petrel_net::Poll;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Number of commands taken before anything is sent.
@@ -36,6 +36,9 @@ pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(2);
 /// Between two looks whether the server is stopping.
 const REST: Duration = Duration::from_millis(100);
 
+/// Pause between two times of giving up free memory.
+const COLLECT_EVERY: Duration = Duration::from_secs(1);
+
 /// Time for which a link may be ahead of this member's view.
 pub(super) const EARLY_MAX: Duration = Duration::from_secs(1);
 
@@ -46,7 +49,7 @@ pub(super) const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct AgentResources {
     pub machine: Machine,
     pub transport: Box<dyn Transport>,
-    pub tasks: Receiver<Forward>,
+    pub tasks: TaskReceiver,
     pub poll: Poll,
 }
 
@@ -72,7 +75,7 @@ pub(super) struct Agent {
     pub(super) node: ClusterNode,
     pub(super) machine: Machine,
     pub(super) transport: Box<dyn Transport>,
-    tasks: Receiver<Forward>,
+    tasks: TaskReceiver,
     pub(super) poll: Poll,
     /// Readiness of the sockets after the last wait.
     pub(super) ready: Vec<bool>,
@@ -110,6 +113,8 @@ pub(super) struct Agent {
     pub(super) elsewhere: NodeSet,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
+    /// Time of the last [`Agent::collect_memory`].
+    collected: Option<Instant>,
 }
 
 impl Agent {
@@ -138,6 +143,7 @@ impl Agent {
             node,
             has_news: false,
             replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
+            collected: None,
             machine,
             transport,
             tasks,
@@ -201,7 +207,7 @@ impl Agent {
         // The commands of these clients are in the queue by now, or before it.
         let unwatched = std::mem::take(&mut *self.membership.unwatched.lock());
         for _ in 0..TASKS_PER_TURN {
-            let Ok(forward) = self.tasks.try_recv() else {
+            let Some(forward) = self.tasks.take() else {
                 has_taken_all = true;
                 break;
             };
@@ -263,8 +269,18 @@ impl Agent {
         let pause = if self.send() { Duration::ZERO } else { self.rest_of_acks(pause) };
         self.wait(pause);
         self.node.lanes().rest(false);
+        self.collect_memory();
         // What other threads have ready goes out with it.
         self.poll.give_turn();
+    }
+
+    /// Gives up free pages of this thread's general allocator: a view takes megabytes for a moment.
+    fn collect_memory(&mut self) {
+        let now = Instant::now();
+        if self.collected.is_none_or(|last| now.duration_since(last) >= COLLECT_EVERY) {
+            self.machine.host.server.process.collect_thread();
+            self.collected = Some(now);
+        }
     }
 
     fn take_event(&mut self, event: Event) {

@@ -167,6 +167,10 @@ impl Events for FromFabric {
         self.1.purge_allocator();
     }
 
+    fn upkeep(&mut self) {
+        self.1.collect_thread();
+    }
+
     fn link_up(&mut self, connection: Connection) {
         self.0.events.leave(Event::LinkUp(known(connection.link()), Box::new(connection)));
     }

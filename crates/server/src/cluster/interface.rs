@@ -207,9 +207,9 @@ impl Cluster for Membership {
             let args = call.commands.into_iter().next().unwrap_or_default();
             return self.functions.ask(FunctionRequest::new(client, seq, call.resp3, args));
         }
-        let taken = self.tasks.try_send(Forward { client, seq, call, rest });
+        let is_queued = self.tasks.send(Forward { client, seq, call, rest });
         self.waker.wake();
-        taken.map_err(|_| Fail::TOO_MUCH_FORWARDED)
+        if is_queued { Ok(()) } else { Err(Fail::TOO_MUCH_FORWARDED) }
     }
 
     fn slots_by_primary(&self) -> Option<Vec<Vec<HashSlot>>> {

@@ -39,7 +39,7 @@ fn await_admission(resources: &AgentResources, membership: &Membership) -> Optio
                 }
             }
         }
-        while let Ok(Forward { client, seq, .. }) = resources.tasks.try_recv() {
+        while let Some(Forward { client, seq, .. }) = resources.tasks.take() {
             let reply = Fail::PRIMARY_CHANGING.to_reply();
             let reply = RemoteReply { slot: client.slot, id: client.id, seq, reply };
             deliver(server, client.worker, reply);

@@ -8,4 +8,5 @@ pub(in crate::cluster) mod functions;
 pub(in crate::cluster) mod known_logs;
 pub mod membership;
 pub(in crate::cluster) mod slots;
+pub(in crate::cluster) mod tasks;
 pub(in crate::cluster) mod waiters;

@@ -1,10 +1,10 @@
 //! State of the cluster that the agent and the rest of the server share.
 
 use super::answering::Answering;
-use super::deferred::Forward;
 use super::events::EventQueue;
 use super::functions::Functions;
 use super::known_logs::KnownLogs;
+use super::tasks::{self, TaskReceiver, TaskSender};
 use super::waiters::Waiters;
 use crate::cluster::transport::{Event, MemberInfo};
 use parking_lot::{Mutex, RwLock};
@@ -19,19 +19,15 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
-
-/// Forwarded commands that wait for the agent at most.
-const TASKS_MAX: usize = 16 * 1024;
 
 /// Members have numbers below this.
 pub(in crate::cluster) const NODES_MAX: usize = 64;
 
 /// The agent's ends of its queue of commands and of its poller.
-pub(in crate::cluster) type Ends = (Receiver<Forward>, Poll);
+pub(in crate::cluster) type Ends = (TaskReceiver, Poll);
 
 /// Sends events to the agent.
 #[derive(Clone)]
@@ -56,7 +52,7 @@ impl Inbox {
 
 /// State of the cluster shared with the rest of the server.
 pub struct Membership {
-    pub(in crate::cluster) tasks: SyncSender<Forward>,
+    pub(in crate::cluster) tasks: TaskSender,
     /// Wakes the agent.
     pub(in crate::cluster) waker: Waker,
     pub(in crate::cluster) events: EventQueue,
@@ -189,7 +185,7 @@ impl Membership {
         (acknowledge, node_timeout_ms): (usize, u32),
         directory: Option<PathBuf>,
     ) -> io::Result<(Arc<Self>, Ends)> {
-        let (tasks, taken) = mpsc::sync_channel(TASKS_MAX);
+        let (tasks, taken) = tasks::queue();
         let poll = Poll::new()?;
         let membership = Membership {
             events: EventQueue::new(poll.waker()),
