@@ -12,6 +12,7 @@
 //! Forms of unknown names are kept for a build that knows them.
 
 pub use crate::aux_values::{AuxForm, AuxValue, AuxValues};
+pub use petrel_keyspace::aux_state::NamedForm;
 
 use crate::aux_values::{Draft, decode, encode};
 use crate::execute::Executor;
@@ -44,9 +45,6 @@ pub struct AuxState {
 
 /// Writes a whole form as commands.
 pub type WriteForm = fn(&[u8], u16, &mut dyn CommandWriter);
-
-/// A named whole form.
-pub type NamedForm = (Vec<u8>, Vec<u8>);
 
 impl AuxState {
     /// The row of a value that Redis does not have.

@@ -10,6 +10,7 @@
 use crate::log::effect::{Context, Logged, ROWS, put_effect, put_encoded, sample, take_effect};
 use crate::rdb::read_to_end;
 use crate::value::Builder;
+use petrel_keyspace::aux_state::NamedForm;
 use petrel_keyspace::custom::number::{Bytes, Malformed};
 use petrel_keyspace::{
     Cleared, Effect, Encoded, Handle, Key, KeyHash, Misfit, Order, Origin, Removal,
@@ -171,7 +172,7 @@ pub fn hide_aux(name: &[u8], bytes: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// If something else than auxiliary state is hidden in it.
-pub fn hidden_aux(argument: &[u8]) -> Option<Result<(Vec<u8>, Vec<u8>), Malformed>> {
+pub fn hidden_aux(argument: &[u8]) -> Option<Result<NamedForm, Malformed>> {
     let (mut bytes, mut context) = (Bytes(hidden(argument)?), Context::default());
     let taken = take_effect(&mut bytes, &mut context, |_, logged| match logged {
         Logged::Effect(Effect::Aux { name, bytes }) => Ok((name.to_vec(), bytes.to_vec())),

@@ -18,7 +18,7 @@ use crate::rdb::{
 };
 use crate::value::Builder;
 use beside::{Beside, Holds, WHOLE_MAX};
-use petrel_keyspace::aux_state::{FUNCTIONS, is_name, put_texts};
+use petrel_keyspace::aux_state::{FUNCTIONS, NamedForm, is_name, put_texts};
 use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Options, Type, Value};
 use std::fs::File;
 use std::io::Read;
@@ -134,7 +134,7 @@ pub struct Loaded {
 impl Loaded {
     /// Auxiliary state in the file: names and whole forms. The function libraries come first, even
     /// if there are none.
-    pub fn aux_states(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub fn aux_states(&self) -> Vec<NamedForm> {
         let functions = (FUNCTIONS.to_vec(), put_texts(&self.functions));
         let others = self.aux.iter().filter_map(|(name, form)| {
             let name = name.strip_prefix(AUX_STATE).filter(|name| is_name(name))?;

@@ -9,6 +9,9 @@ pub const FUNCTIONS: &[u8] = b"functions";
 /// Maximum length of a name in bytes.
 pub const NAME_MAX: usize = 255;
 
+/// Name and whole form of a state.
+pub type NamedForm = (Vec<u8>, Vec<u8>);
+
 /// Whether auxiliary state can have this name.
 pub fn is_name(name: &[u8]) -> bool {
     (1..=NAME_MAX).contains(&name.len())
