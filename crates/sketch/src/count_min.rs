@@ -23,6 +23,13 @@ pub struct CountMin {
     cells: Pages,
 }
 
+/// Adds a number times its weight.
+fn add(sum: &mut i64, number: i64, weight: i64) -> Result<(), Overflow> {
+    let weighted = number.checked_mul(weight).ok_or(Overflow)?;
+    *sum = sum.checked_add(weighted).ok_or(Overflow)?;
+    Ok(())
+}
+
 /// The counters or the sum of a merge do not fit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Overflow;
@@ -128,27 +135,25 @@ impl CountMin {
     /// The sum of sketches of the same dimensions, each times its weight.
     ///
     /// # Errors
-    /// If a counter or the sum of increments does not fit.
+    /// If a counter or the sum of increments does not fit, or 64 bits do not hold it on the way.
     pub fn merged(
         (width, depth): (u32, u32),
         sources: &[(&CountMin, i64)],
     ) -> Result<CountMin, Overflow> {
         let mut merged = CountMin::new(width.into(), depth.into()).ok_or(Overflow)?;
-        let counted = |sum: i128, (sketch, weight): &(&CountMin, i64)| {
-            let counted = i128::from(sketch.count.cast_signed()) * i128::from(*weight);
-            sum.saturating_add(counted)
-        };
-        let count = sources.iter().fold(0, counted);
-        merged.count = i64::try_from(count).ok().filter(|&n| n >= 0).ok_or(Overflow)? as u64;
-        let mut sums = vec![0i128; CELLS_AT_ONCE];
-        let mut bytes = Vec::new();
+        let mut count = 0;
+        for (sketch, weight) in sources {
+            add(&mut count, sketch.count.cast_signed(), *weight)?;
+        }
+        merged.count = u64::try_from(count).map_err(|_| Overflow)?;
+        let (mut sums, mut bytes) = (vec![0i64; CELLS_AT_ONCE], Vec::new());
         for from in (0..merged.bytes()).step_by(CELL * CELLS_AT_ONCE) {
             sums.fill(0);
             for (sketch, weight) in sources {
                 bytes.clear();
                 sketch.cells.read(from, CELL * CELLS_AT_ONCE, &mut bytes);
                 for (sum, cell) in sums.iter_mut().zip(bytes.as_chunks::<CELL>().0) {
-                    *sum += i128::from(u32::from_le_bytes(*cell)) * i128::from(*weight);
+                    add(sum, u32::from_le_bytes(*cell).into(), *weight)?;
                 }
             }
             bytes.clear();
@@ -253,6 +258,9 @@ mod tests {
         assert_eq!([b"a", b"b"].map(|item| merged.query(item)), [17, 7]);
         assert_eq!(merged.count(), 24);
         assert!(CountMin::merged((3000, 3), &[(x, i64::MAX)]).is_err());
+        // The sum fits, but not on the way to it.
+        let weights = [(x, i64::MAX / 5), (x, 1), (x, 1 - i64::MAX / 5)];
+        assert!(CountMin::merged((3000, 3), &weights).is_err());
         assert!(merged.allocated() < 60_000, "{}", merged.allocated());
     }
 

@@ -139,7 +139,7 @@ fn reserve(ctx: &mut Ctx<'_>) -> Outcome {
     if let Some(at) = find("EXPANSION") {
         let text = words.get(at + 1).ok_or(Fail::fixed("ERR no expansion"))?;
         let stated = parse_int(text).ok_or(Fail::fixed("ERR bad expansion"))?;
-        if is_fixed && stated > 0 {
+        if is_fixed && stated != 0 {
             return Err(Fail::fixed("Nonscaling filters cannot expand"));
         }
         let stated = u32::try_from(stated).ok().filter(|&n| n <= EXPANSION_MAX);
