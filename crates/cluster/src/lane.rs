@@ -43,7 +43,7 @@ pub(crate) struct ForOrigin {
     pub kept: Option<Keep>,
 }
 
-/// What makes a record one that its receiver keeps ([`crate::wire::Record::Kept`]).
+/// Head and needs of a record that its receiver keeps ([`crate::wire::Record::Kept`]).
 pub(crate) struct Keep {
     /// Names the slot's previous change.
     pub head: KeptHead,

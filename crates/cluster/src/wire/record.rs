@@ -407,7 +407,7 @@ fn is_rare(record: &[u8], number: u8) -> bool {
 /// Maximum length of [`kept_head`]: head, number, and the longest distance.
 const KEPT_HEAD_MAX: usize = 12;
 
-/// What precedes the effects in [`Record::Kept`].
+/// Head of [`Record::Kept`]: everything before the effects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeptHead {
     bytes: [u8; KEPT_HEAD_MAX],

@@ -206,7 +206,7 @@ fn a_member_that_is_cut_off_acknowledges_nothing_that_is_lost() {
     }
 }
 
-/// One-way delay between two owners, in the tests of origins that keep their changes.
+/// Delay in each direction between two owners, in the tests of origins that keep their changes.
 const BACKUP_DELAY: Duration = Duration::from_millis(40);
 
 /// Three members, of which the last two are far from each other.

@@ -107,7 +107,7 @@ pub(super) struct Agent {
     pub(super) complained: BTreeMap<u16, Instant>,
     /// Acknowledgements may have come, or owners have changed.
     pub(super) has_news: bool,
-    /// Which members acknowledge changes.
+    /// Acknowledgements of other members.
     pub(super) answering: Answering,
     /// Members on other hosts.
     pub(super) elsewhere: NodeSet,

@@ -1,4 +1,4 @@
-//! Which members may keep the changes of their commands for hash slots that they do not own, so
+//! Members that may keep the changes of their commands for hash slots that they do not own, so
 //! that they are answered without waiting for another owner.
 //!
 //! A member on this member's host may not: both would be lost together. Nobody may keep changes of

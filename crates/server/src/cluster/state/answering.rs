@@ -1,4 +1,4 @@
-//! Which members keep up: they have acknowledged all changes, or another one within some time.
+//! Members that keep up: they have acknowledged all changes, or another one within some time.
 
 use petrel_cluster::{Lanes, Node, NodeSet};
 use std::collections::BTreeMap;

@@ -77,7 +77,7 @@ pub struct Membership {
     pub(in crate::cluster) unwatched: Mutex<Vec<(HashSlot, u64)>>,
     pub(in crate::cluster) functions: Functions,
     pub(in crate::cluster) known_logs: KnownLogs,
-    /// Which members acknowledge changes, for `min-replicas-to-write`.
+    /// Acknowledgements of other members, for `min-replicas-to-write`.
     pub(in crate::cluster) answering: Mutex<Answering>,
     /// The member's name, once it is known.
     pub(in crate::cluster) name: OnceLock<String>,
