@@ -355,6 +355,11 @@ impl Fabric {
         self.bus.agreed.state.lock().failed().cloned().collect()
     }
 
+    /// Number of voters, as far as this node knows: a majority of them has to be alive.
+    pub fn voters(&self) -> usize {
+        self.bus.consensus.lock().voters
+    }
+
     /// Number of owners of each slot, once this node knows.
     pub fn copies(&self) -> Option<Copies> {
         self.bus.agreed.state.lock().copies()

@@ -147,11 +147,13 @@ impl Cluster for Membership {
 
     fn info(&self) -> String {
         let failed = self.failed().len();
-        let copies = match self.fabric.lock().as_ref().and_then(|fabric| fabric.copies()) {
+        let fabric = self.fabric.lock().clone();
+        let copies = match fabric.as_ref().and_then(|fabric| fabric.copies()) {
             Some(Copies::Of(copies)) => Some(usize::from(copies.max(1))),
             Some(Copies::All) | None => None,
         };
-        let redundancy = info::Redundancy { failed, copies };
+        let voters = fabric.map_or(0, |fabric| fabric.voters());
+        let redundancy = info::Redundancy { failed, voters, copies };
         info::info(&self.state(), self.has_lease(), &self.figures, self.held(), redundancy)
     }
 
