@@ -33,7 +33,7 @@ pub const FROM_PEERS: Origin = Origin(1);
 const UPDATE_MAX: usize = 512;
 
 /// Bytes kept in all lanes from which on origins wait for another owner instead of keeping their
-/// changes: it bounds what is lost if origin and primary are cut off together.
+/// changes: a bound of the loss if origin and primary are cut off together.
 const UNSAFE_MAX: usize = 1 << 20;
 
 /// Number of recently changed keys of a commit that are searched for a duplicate. A duplicate costs
@@ -251,7 +251,7 @@ impl Lanes {
         self.safe.set_keepers(keepers, answering);
     }
 
-    /// Counts the acknowledgements of a member that told something new.
+    /// Number of acknowledgements of a member with a new position.
     pub fn acknowledgements(&self, node: Node) -> u64 {
         self.safe.acknowledgements(node)
     }
@@ -331,7 +331,7 @@ impl Lanes {
     }
 
     /// The last changes of slots that are not safe, except those of slots that a member owns, since
-    /// it has received them before, and those that it keeps.
+    /// it has received them before, and except those kept by it.
     fn needs_of_member(&self, slots: &[Slot], node: Node) -> Box<[Need]> {
         if !self.safe.is_required() {
             return Box::default();

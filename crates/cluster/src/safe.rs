@@ -8,7 +8,7 @@
 //!
 //! The origin of a forwarded write may be the second member that has it, though it does not own the
 //! slot: it keeps the record, and is answered once the changes of others before it are safe. If the
-//! primary dies, the origin's records are appended to what the other owners have.
+//! primary dies, the origin's records are appended to the records of the other owners.
 //!
 //! A reply depends on the last change of each slot that its command has seen, whether it has made
 //! that change or only read it. So no client and no copy of a key shows a change that the failure
@@ -64,7 +64,7 @@ pub(crate) struct Safe {
     keepers: AtomicU64,
     /// Members that have acknowledged changes of late.
     answering: AtomicU64,
-    /// By node: number of acknowledgements that told something new.
+    /// By node: number of acknowledgements with a new position.
     acknowledgements: Box<[AtomicU64]>,
 }
 
@@ -147,7 +147,7 @@ impl Safe {
         (self.is_required() && !self.is_safe(need)).then_some(need)
     }
 
-    /// Number of acknowledgements of a member that told something new.
+    /// Number of acknowledgements of a member with a new position.
     pub fn acknowledgements(&self, node: Node) -> u64 {
         self.acknowledgements[usize::from(node.0 % NODES_MAX)].load(Relaxed)
     }
@@ -274,7 +274,7 @@ mod tests {
         safe.record_change(5, 11, Some(B));
         assert_eq!(safe.need_of_others(5, B), need(9));
         assert_eq!(safe.need_of_others(5, C), need(11));
-        // A new incarnation does not have what the former one kept.
+        // A new incarnation does not have the records that the former one kept.
         safe.begin(5, B, 20);
         assert_eq!(safe.need_of_others(5, B), need(11));
         safe.set_keepers(NodeSet::of(C), NodeSet::of(B));

@@ -108,7 +108,7 @@ impl CountMin {
         (row as usize * self.width as usize + column as usize) * CELL
     }
 
-    /// How often an item came, at most.
+    /// Upper bound of the number of times that an item was added.
     pub fn query(&self, item: &[u8]) -> u32 {
         let cells = (0..self.depth).map(|row| self.cells.number(self.place(item, row)));
         cells.min().unwrap_or(0)

@@ -68,7 +68,7 @@ impl Pages {
         self.len == 0
     }
 
-    /// Bytes occupied by pages, their table and what a snapshot keeps.
+    /// Bytes occupied by pages, their table and pages kept for a snapshot.
     #[inline]
     pub fn allocated(&self) -> usize {
         self.allocated + self.snapshot.as_ref().map_or(0, |snapshot| snapshot.allocated)
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!((pages.allocated(), pages.get(9_999), pages.get(10_000)), (0, 0, 0));
         assert_eq!(pages.number(9_996), 0);
         *pages.get_mut(9_999) = 7;
-        // The last page has only what is left.
+        // The last page has the remaining bytes only.
         assert_eq!(pages.allocated(), 48 + allocated(10_000 - 8192));
         pages.set_number(4096, 0x0102_0304);
         assert_eq!((pages.number(4096), pages.get(4096), pages.get(4099)), (0x0102_0304, 4, 1));

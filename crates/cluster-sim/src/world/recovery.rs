@@ -10,7 +10,7 @@ use petrel_cluster::{Node, View};
 #[derive(Default)]
 pub(super) struct Recovery {
     /// Changes that clients were shown until all members had adopted the view without the dead one
-    /// and were reconciled, by slot: those that some owner has not applied yet.
+    /// and were reconciled, by slot, unless all owners have applied them.
     owed: Option<Positions>,
 }
 
@@ -63,7 +63,7 @@ impl World {
         self.kill(node);
         if let Some(other) = other {
             self.kill(other);
-            // What the others have acknowledged may be lost with these two.
+            // Changes that only these two have acknowledged may be lost.
             self.members.iter_mut().for_each(|member| member.written.clear());
         }
     }

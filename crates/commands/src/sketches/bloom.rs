@@ -35,7 +35,7 @@ const ERROR_MAX: f64 = 0.25;
 /// Bits that are read in a unit of work.
 const PROBES_PER_UNIT: usize = 3;
 
-/// Items whose bits are read ahead together.
+/// Number of items for which bits are prefetched together.
 const ITEMS_AHEAD: usize = 16;
 
 /// Arguments of `BF.RESERVE` at most.
@@ -219,7 +219,7 @@ fn insert(ctx: &mut Ctx<'_>) -> Outcome {
     add_from(ctx, i, creates.then_some(asked))
 }
 
-/// Sets what a word of `BF.INSERT` says to the value behind it.
+/// Sets the property that a word of `BF.INSERT` names.
 fn set_property(asked: &mut Reserve, word: &[u8], text: &[u8]) -> Outcome {
     if word[0].eq_ignore_ascii_case(&b'c') {
         let entries = parse_int(text).and_then(capacity);

@@ -75,8 +75,8 @@ impl Retired {
     }
 }
 
-/// A table. The lock of its stripe guards everything except what is read by a
-/// [peek](crate::state::stripe::Stripe::peek): the word of its [`Array`], and `flagged`.
+/// A table. The lock of its stripe guards everything but the word of its [`Array`] and `flagged`,
+/// which a [peek](crate::state::stripe::Stripe::peek) reads.
 pub(crate) struct Table<I: Item> {
     pub array: Array<I::Line>,
     len: u32,

@@ -27,8 +27,8 @@ use std::sync::Arc;
 /// Smaller collections are taken as a whole.
 const WHOLE_MAX: usize = 64 * 1024;
 
-/// Bytes that a value of a value type occupies, with what it keeps for a snapshot. Others keep it
-/// uncounted.
+/// Bytes that a value of a value type occupies, data kept for a snapshot included. Other values do
+/// not count such data.
 fn custom_bytes(large: &Large) -> i64 {
     if let Large::Custom(custom) = large { custom.footprint() as i64 } else { 0 }
 }
@@ -84,7 +84,7 @@ impl Handle {
                     self.ks.image.forget(portions);
                 }
             }
-            // What a value kept for the snapshot is gone.
+            // Data that a value kept for the snapshot are gone.
             let grown = custom_bytes(large) - before;
             if grown != 0 {
                 self.reweigh(db, key, grown);

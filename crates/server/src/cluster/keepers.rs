@@ -1,9 +1,9 @@
 //! Members that may keep the changes of their commands for hash slots that they do not own, so
 //! that they are answered without waiting for another owner.
 //!
-//! A member on this member's host may not: both would be lost together. Nobody may keep changes of
-//! slots whose other owners are silent: if this member and the origin are cut off together, what
-//! was answered within [`SILENCE_MAX`] is lost.
+//! A member on this member's host may not: both would be lost together. No member may keep changes
+//! of slots with silent other owners: if this member and the origin are cut off together, changes
+//! acknowledged within [`SILENCE_MAX`] are lost.
 
 use super::agent::Agent;
 use super::transport::MemberInfo;

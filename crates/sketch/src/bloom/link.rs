@@ -1,4 +1,4 @@
-//! One Bloom filter of a chain.
+//! Bloom filter of a chain.
 
 use super::Hashes;
 use crate::pages::Pages;
@@ -15,7 +15,7 @@ const LN_2: f64 = 0.693_147_180_559_945;
 /// Hash functions that a link has at most: with the smallest error rate of all it is 1,075.
 const HASHES_MAX: u32 = 1100;
 
-/// What is known of a link beside its bits.
+/// Properties of a link, without its bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Facts {
     /// Number of items for which it is made.

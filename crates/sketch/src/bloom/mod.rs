@@ -73,7 +73,7 @@ struct Snapshot {
 /// A part of a filter, in the order in which they are written.
 #[derive(Debug)]
 pub enum Part<'a> {
-    /// A link begins: what is known of it before its bits.
+    /// Beginning of a link: its properties.
     Link(Facts),
     /// Some bytes of its bits.
     Bits(&'a [u8]),

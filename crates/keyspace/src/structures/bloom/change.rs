@@ -23,7 +23,7 @@ mod op {
     pub const PIECE: u8 = 3;
 }
 
-/// Items whose bits are read ahead together.
+/// Number of items for which bits are prefetched together.
 const ITEMS_AHEAD: usize = 16;
 
 /// The properties of a filter that is to be made.

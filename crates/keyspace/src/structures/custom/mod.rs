@@ -264,8 +264,8 @@ pub trait ModuleWriter {
     fn double(&mut self, n: f64);
     /// A string.
     fn text(&mut self, bytes: &[u8]);
-    /// The beginning of a string of `len` bytes, which [`ModuleWriter::text_bytes`] then writes: for
-    /// one that is too long for a single chunk.
+    /// The beginning of a string of `len` bytes that is too long for a single chunk;
+    /// [`ModuleWriter::text_bytes`] then writes the bytes.
     fn begin_text(&mut self, len: usize);
     /// Bytes of the string that was begun.
     fn text_bytes(&mut self, bytes: &[u8]);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub struct Answering(BTreeMap<Node, Seen>);
 
 struct Seen {
-    /// Number of acknowledgements that told something new.
+    /// Number of acknowledgements with a new position.
     count: u64,
     /// The last time at which there was another one, or nothing to acknowledge.
     at: Instant,
