@@ -16,7 +16,7 @@ class Recorder(Commands):
 
 
 METHODS = [name for name, member in vars(Commands).items() if inspect.isfunction(member)]
-MAPPINGS = {"mapping", "data"}
+MAPPINGS = {"mapping"}
 
 
 def arguments_of(method):

@@ -281,6 +281,7 @@ impl Client {
         Client { stream, received: Vec::new() }
     }
 
+    #[cfg(feature = "cluster")]
     pub fn unix(socket: &Path) -> std::io::Result<Self> {
         Ok(Self::new(Stream::Unix(UnixStream::connect(socket)?)))
     }
