@@ -255,11 +255,15 @@ impl Cluster {
                         .collect::<Result<_, _>>()
                         .unwrap_or_else(|_| panic!("{command}: {reply}"))
                 };
-                let content = match kind {
+                let mut content = match kind {
                     Kind::Counter | Kind::Register => elements(format!("GET {key}")),
                     Kind::Set => elements(format!("SMEMBERS {key}")),
                     Kind::Queue | Kind::Pair => elements(format!("LRANGE {key} 0 -1")),
                 };
+                // Each member has an order of its own.
+                if kind == Kind::Set {
+                    content.sort_unstable();
+                }
                 contents.insert(object, content);
                 if kind == Kind::Pair {
                     second.insert(object, elements(format!("LRANGE {key}:second 0 -1")));
