@@ -340,7 +340,7 @@ fn the_default_user_can_be_restricted_and_those_who_have_not_logged_in_may_do_no
     assert_eq!(client.run("GET k"), "\"v\"");
     client.session.log_out();
     assert_eq!(client.run("GET k"), String::from_utf8_lossy(Fail::NO_AUTH.text()));
-    assert_eq!(client.session.access, Access::Nobody);
+    assert_eq!(client.session.access, Access::Unauthenticated);
     assert!(shared.users.authenticate(b"default", b"wrong").is_none());
     let user = shared.users.authenticate(b"default", b"secret").expect("that is its password");
     assert_eq!(user.name(), b"default");

@@ -2,9 +2,9 @@
 //! Redis, and hostile input.
 
 use crate::allocations::peak_of;
-use crate::client::{Client, show, show_args};
-use crate::follower::{Follower, execute};
-use crate::random::{Random, duration};
+use crate::client::{Client, show};
+use crate::follower::assert_reproduced;
+use crate::random::Random;
 use petrel_keyspace::{Options, Policy};
 use petrel_resp::Value;
 use std::time::Instant;
@@ -151,41 +151,13 @@ fn draw_call(random: &mut Random) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// Effects of random calls reproduce the filter in another keyspace, and as commands in another
-/// server; DUMP and RESTORE preserve it.
 #[test]
 fn effects_make_the_same_filter() {
-    let mut random = Random::seeded();
-    let (mut client, mut copy, mut replica) = (Client::new(), Client::new(), Client::new());
-    let follower = Follower::of(&mut client, &copy);
-    let end = Instant::now() + duration();
-    let mut calls = 0;
-    while Instant::now() < end || calls < 300 {
-        let call = draw_call(&mut random);
-        let args: Vec<&[u8]> = call.iter().map(|arg| arg.as_bytes()).collect();
-        let reply = client.call(&args);
-        let seen = || format!("{} => {}", show_args(&args), show(&reply));
-        let commands = follower.lock().unwrap().commands();
-        execute(&mut replica, &commands);
-        for key in [b"k", b"l"] {
-            let own = client.call(&[b"DUMP", key]);
-            assert!(copy.call(&[b"DUMP", key]) == own, "{}", seen());
-            for name in [&b"BF.DEBUG"[..], b"BF.CARD"] {
-                assert_eq!(replica.call(&[name, key]), client.call(&[name, key]), "{}", seen());
-            }
-            let piece: [&[u8]; 3] = [b"BF.SCANDUMP", key, b"1"];
-            assert!(replica.call(&piece) == client.call(&piece), "{}", seen());
-            if let Value::Bulk(payload) = &own
-                && calls % 8 == 0
-            {
-                let mut other = Client::new();
-                let restored = other.call(&[b"RESTORE", b"other", b"0", payload]);
-                assert_eq!(show(&restored), "OK", "{}", seen());
-                assert!(other.call(&[b"DUMP", b"other"]) == own, "{}", seen());
-            }
-        }
-        calls += 1;
-    }
+    assert_reproduced(draw_call, &[b"k", b"l"], |own, replica, key| {
+        let piece: [&[u8]; 3] = [b"BF.SCANDUMP", key, b"1"];
+        let calls: [&[&[u8]]; 3] = [&[b"BF.DEBUG", key], &[b"BF.CARD", key], &piece];
+        calls.iter().all(|args| replica.call(args) == own.call(args))
+    });
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! hostile input.
 
 use crate::allocations::peak_of;
-use crate::client::{Client, show, show_args};
-use crate::follower::{Follower, execute};
-use crate::random::{Random, duration};
+use crate::client::Client;
+use crate::follower::assert_reproduced;
+use crate::random::Random;
 use petrel_keyspace::Policy;
 use petrel_resp::Value;
 use std::time::Instant;
@@ -84,37 +84,11 @@ fn draw_call(random: &mut Random) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// Effects of random calls reproduce the sketch in another keyspace, and as commands in another
-/// server; DUMP and RESTORE preserve it.
 #[test]
 fn effects_make_the_same_sketch() {
-    let mut random = Random::seeded();
-    let (mut client, mut copy, mut replica) = (Client::new(), Client::new(), Client::new());
-    let follower = Follower::of(&mut client, &copy);
-    let end = Instant::now() + duration();
-    let mut calls = 0;
-    while Instant::now() < end || calls < 300 {
-        let call = draw_call(&mut random);
-        let args: Vec<&[u8]> = call.iter().map(|arg| arg.as_bytes()).collect();
-        let reply = client.call(&args);
-        let seen = || format!("{} => {}", show_args(&args), show(&reply));
-        let commands = follower.lock().unwrap().commands();
-        execute(&mut replica, &commands);
-        for key in [b"k", b"l", b"m"] {
-            let own = client.call(&[b"DUMP", key]);
-            assert!(copy.call(&[b"DUMP", key]) == own, "{}", seen());
-            assert!(replica.call(&[b"DUMP", key]) == own, "{}", seen());
-            if let Value::Bulk(payload) = &own
-                && calls % 16 == 0
-            {
-                let mut other = Client::new();
-                let restored = other.call(&[b"RESTORE", b"other", b"0", payload]);
-                assert_eq!(show(&restored), "OK", "{}", seen());
-                assert!(other.call(&[b"DUMP", b"other"]) == own, "{}", seen());
-            }
-        }
-        calls += 1;
-    }
+    assert_reproduced(draw_call, &[b"k", b"l", b"m"], |own, replica, key| {
+        replica.call(&[b"DUMP", key]) == own.call(&[b"DUMP", key])
+    });
 }
 
 #[test]

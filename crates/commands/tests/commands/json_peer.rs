@@ -5,7 +5,7 @@
 //! Intended differences (COMPATIBILITY.md) are not drawn: paths that only one of the two accepts,
 //! indices from the end that are out of range, integers beyond 64 bits, `FPHA`.
 
-use crate::client::{Client, show, show_args};
+use crate::client::{show, show_args};
 use crate::random::{Random, duration};
 use crate::redis::Redis;
 use petrel_resp::Value;
@@ -208,15 +208,7 @@ fn redisjson_answers_the_same() {
     let Some(redis) = Redis::start_since([7, 4, 0], &["--loadmodule", &module]) else { return };
     let mut random = Random::seeded();
     for resp3 in [false, true] {
-        let mut theirs = redis.connect();
-        let mut ours = Client::new();
-        theirs.call(&[b"FLUSHALL"]);
-        theirs.call(&[b"HELLO", if resp3 { b"3" } else { b"2" }]);
-        if resp3 {
-            ours = ours.resp3();
-        }
-        ours.run("SET text x");
-        theirs.call(&[b"SET", b"text", b"x"]);
+        let (mut ours, mut theirs) = redis.beside(resp3);
         let begin = Instant::now();
         while begin.elapsed() < duration() {
             if random.below(5) == 0 {

@@ -100,6 +100,19 @@ impl Redis {
     }
 
     /// Another connection.
+    /// A client of a new server and one of this server, both with only the string `text`.
+    pub fn beside(&self, resp3: bool) -> (Client, Connection) {
+        let (mut ours, mut theirs) = (Client::new(), self.connect());
+        theirs.call(&[b"FLUSHALL"]);
+        theirs.call(&[b"HELLO", if resp3 { b"3" } else { b"2" }]);
+        if resp3 {
+            ours = ours.resp3();
+        }
+        ours.run("SET text x");
+        theirs.call(&[b"SET", b"text", b"x"]);
+        (ours, theirs)
+    }
+
     pub fn connect(&self) -> Connection {
         Connection::new(&self.directory.join("socket")).unwrap()
     }

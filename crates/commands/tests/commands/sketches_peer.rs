@@ -186,15 +186,7 @@ fn compare(draw: fn(&mut Random) -> Vec<String>, look: fn(&str) -> Vec<String>) 
     let Some(mut redis) = Redis::start_since([7, 4, 0], &parameters) else { return };
     let mut random = Random::seeded();
     for resp3 in [false, true] {
-        let mut theirs = redis.connect();
-        let mut ours = Client::new();
-        theirs.call(&[b"FLUSHALL"]);
-        theirs.call(&[b"HELLO", if resp3 { b"3" } else { b"2" }]);
-        if resp3 {
-            ours = ours.resp3();
-        }
-        ours.run("SET text x");
-        theirs.call(&[b"SET", b"text", b"x"]);
+        let (mut ours, mut theirs) = redis.beside(resp3);
         let (begin, mut calls) = (Instant::now(), 0);
         while begin.elapsed() < duration() {
             let words = draw(&mut random);

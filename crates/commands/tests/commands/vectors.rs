@@ -288,15 +288,7 @@ fn redis_answers_the_same() {
     let Some(redis) = Redis::start_since([8, 2, 0], &[]) else { return };
     let mut random = Random::seeded();
     for resp3 in [false, true] {
-        let mut theirs = redis.connect();
-        let mut ours = Client::new();
-        theirs.call(&[b"FLUSHALL"]);
-        theirs.call(&[b"HELLO", if resp3 { b"3" } else { b"2" }]);
-        if resp3 {
-            ours = ours.resp3();
-        }
-        ours.run("SET text x");
-        theirs.call(&[b"SET", b"text", b"x"]);
+        let (mut ours, mut theirs) = redis.beside(resp3);
         let begin = Instant::now();
         while begin.elapsed() < duration() {
             let words = draw(&mut random);
