@@ -87,7 +87,7 @@ impl World {
 
     /// Whether another member may die now. Where nodes join deaths are frequent: if two members die
     /// at once, records that only those two have are lost, although the second may have ordered
-    /// later ones that survive (docs/internals/cluster-protocol.md).
+    /// later ones that survive (docs/internals/cluster-views.md).
     pub(super) fn may_lose_another(&mut self) -> bool {
         self.advance_recovery();
         !self.plan.joins && self.plan.copies.is_none() || self.recovery.is_none()

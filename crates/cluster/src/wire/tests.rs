@@ -430,7 +430,7 @@ fn samples_are_read_and_are_a_corpus_for_the_fuzzer() {
 
 #[test]
 fn the_page_has_every_record_and_frame() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/cluster-protocol.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/cluster-wire.md");
     let there = std::fs::read_to_string(path).unwrap();
     let frames = table(["number", "frame", "fields"], Frame::ROWS);
     let records = table(["number", "record", "fields"], Record::ROWS);
