@@ -120,7 +120,7 @@ impl Transaction {
 impl Session {
     /// The state of a new connection.
     pub fn new(authenticated: bool) -> Self {
-        let access = if authenticated { Access::Default } else { Access::Nobody };
+        let access = if authenticated { Access::Default } else { Access::Unauthenticated };
         Session {
             db: 0,
             protocol: Protocol::Resp2,
@@ -147,7 +147,7 @@ impl Session {
     /// Whether the session is authenticated, or needs no authentication.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
-        self.access != Access::Nobody
+        self.access != Access::Unauthenticated
     }
 
     /// The authenticated user, unless it is the default user.
@@ -166,7 +166,7 @@ impl Session {
     /// Requires authentication from now on.
     pub fn log_out(&mut self) {
         self.become_user(None);
-        self.access = Access::Nobody;
+        self.access = Access::Unauthenticated;
     }
 
     /// Whether commands are being queued for `EXEC`.

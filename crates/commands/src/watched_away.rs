@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Keys that a connection watches at their primary, another node. Only the primary knows the order
 /// of the keys' changes: it keeps the watches, and executes the transaction if nothing has changed.
-/// Its `OK` to `WATCH` is sent after every earlier change, so later reads of the connection here
+/// The reply to `WATCH` is sent after every earlier change, so later reads of the connection here
 /// are not older than the watch. A node that is no longer the primary drops the watches; a
 /// transaction then finds none at the next primary and is aborted.
 pub struct WatchedAway {

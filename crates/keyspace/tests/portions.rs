@@ -611,7 +611,7 @@ fn an_image_shows_one_moment_of_large_collections_whatever_changes_meanwhile() {
     assert!(begun > 1000, "{begun} times something was half handed out");
 }
 
-/// What a filter keeps for a snapshot is used memory until it was taken.
+/// Pages that a filter keeps for a snapshot are used memory until the snapshot has them.
 #[test]
 fn pages_that_are_kept_are_counted() {
     let mut random = Random(7);

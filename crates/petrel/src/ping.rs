@@ -12,7 +12,7 @@ const ANSWER_MAX: usize = 16 << 10;
 /// Asks the server.
 ///
 /// # Errors
-/// One line about the answer, or its absence.
+/// Describes an answer that is no sign of health, or its absence, in a line.
 pub fn ping(line: &PingLine) -> Result<(), String> {
     let deadline = Instant::now() + line.timeout;
     match &line.target {

@@ -142,7 +142,7 @@ fn user_of<'s>(users: &'s Users, session: &'s Session) -> Option<&'s Arc<User>> 
     match session.access {
         Access::Default => Some(users.default_user()),
         Access::User => session.user(),
-        Access::Nobody => None,
+        Access::Unauthenticated => None,
     }
 }
 

@@ -13,8 +13,8 @@ pub enum Access {
     Default,
     /// The user in [`Extras::user`](crate::Extras::user).
     User,
-    /// Not authenticated.
-    Nobody,
+    /// No user: not authenticated.
+    Unauthenticated,
 }
 
 /// A user. Connections refer to it, so all of them see a change of its permissions at once.

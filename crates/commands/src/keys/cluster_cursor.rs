@@ -67,7 +67,7 @@ impl ClusterCursor {
     }
 
     /// Cursor of an iteration that restarts.
-    pub fn anew(stripes: usize, cluster: &dyn Cluster) -> u64 {
+    pub fn restarted(stripes: usize, cluster: &dyn Cluster) -> u64 {
         ClusterCursor { at: 0, local: 0 }.number(stripes, cluster)
     }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_anew_with_other_primaries() {
+    fn it_restarts_with_other_primaries() {
         let (first, second) = (Three { me: 0, mark: 1 << 60 }, Three { me: 1, mark: 1 << 60 });
         let begin = ClusterCursor::read(0, 64, &first).unwrap();
         let number = begin.go_on(Cursor::from_number(7), 64, &first);
@@ -217,9 +217,9 @@ mod tests {
         assert_eq!(ClusterCursor::read(number, 64, &second), None);
         assert_eq!(ClusterCursor::read(number, 64, &Three { me: 0, mark: 1 << 61 }), None);
         assert_eq!(ClusterCursor::read(0, 64, &second), None);
-        let anew = ClusterCursor::anew(64, &second);
-        assert!(anew != 0 && ClusterCursor::primary(anew) == 0);
-        assert_eq!(ClusterCursor::read(anew, 64, &first), Some(begin));
+        let restarted = ClusterCursor::restarted(64, &second);
+        assert!(restarted != 0 && ClusterCursor::primary(restarted) == 0);
+        assert_eq!(ClusterCursor::read(restarted, 64, &first), Some(begin));
         assert_eq!(ClusterCursor::read(u64::MAX, 64, &first), None);
     }
 }

@@ -54,7 +54,8 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
     };
     let stripes = ctx.exec.ks.keyspace().stripes() as usize;
     let Some(at) = ClusterCursor::read(cursor.number(), stripes, &*cluster) else {
-        return Found::default().write_with_cursor(ctx, ClusterCursor::anew(stripes, &*cluster));
+        return Found::default()
+            .write_with_cursor(ctx, ClusterCursor::restarted(stripes, &*cluster));
     };
     let named = |key: &[u8]| is_own(key, &*cluster) && named(key);
     let (next, found) = walk(ctx, at.local(), options.count, &named, &typed)?;

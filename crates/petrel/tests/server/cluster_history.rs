@@ -1,4 +1,5 @@
-//! Clients of a cluster whose members and links fail: what they were told must be there at the end.
+//! History checker: clients of a cluster record their operations while members and links fail; the
+//! contents at the end must agree with the replies.
 //!
 //! ```text
 //! clients (several per member)   operations, outcomes        ┐
@@ -429,7 +430,7 @@ fn outcome_of(reply: &str) -> Outcome {
 /// Result of a run.
 struct Outcomes {
     violations: Vec<String>,
-    /// What stopped, for how long.
+    /// Longest time without a write, by fault and member.
     table: String,
     /// No fault made the members remove more than one: a busy machine may not have run another
     /// one for a node timeout, which is a second failure.
