@@ -823,6 +823,15 @@ fn redis_8_10_1_vector_sets_of_no_vectors() {
     let level = |level: u32| [&[2, 0x80][..], &(level | 1 << 24).to_be_bytes()].concat();
     let of_q8 = packed(0.8f32.to_bits(), 5.0);
     let bits = |word: u64| [&[8][..], &word.to_le_bytes()].concat();
+    // Levels are drawn. The cases below change the level 0.
+    loop {
+        let payload = client.call(&[b"DUMP", b"bin"]);
+        let payload = payload.as_bytes().expect("there is a set");
+        if payload.windows(6).any(|window| window == level(0)) {
+            break;
+        }
+        client.follow("DEL bin => 1\nVADD bin VALUES 1 3 a BIN => 1");
+    }
     for (set, from, to, is_value) in [
         ("f32", pair(0.6, 0.8), pair(0.8, 0.6), true),
         ("f32", pair(0.6, 0.8), pair(f32::NAN, 0.8), false),
