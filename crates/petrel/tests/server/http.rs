@@ -190,6 +190,7 @@ fn a_server_is_not_ready_while_it_loads() {
     let args = ["--key-load-delay", "1000", "--http-port", &port];
     let server = Server::start_unready(server.into_scratch(), "epoll", &args);
     let port = port.parse().unwrap();
+    eventually("its port is open", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     assert_unready(port, "loading the data");
     assert!(server.connect().text(&["PING"]).starts_with("LOADING "));
     assert_eq!(server.connect().text(&["CONFIG", "SET", "key-load-delay", "0"]), "OK");
