@@ -90,8 +90,9 @@ fn nothing_is_found_where_few_members_hold_a_slot() {
 #[test]
 fn no_change_that_a_client_has_seen_is_lost_with_one_member() {
     let mut sum = Outcome::default();
-    // A seed that once answered an importer before the change was safe.
-    for seed in (1..=6).chain([1_795_895_923_197_957_355]) {
+    // Seeds that once answered an importer before the change was safe, and lost a change that an
+    // importer had reported beside the origin that kept it.
+    for seed in (1..=6).chain([1_795_895_923_197_957_355, 1_795_932_902_328_148_238]) {
         for copies in [None, Some(2), Some(3)] {
             sum.add(&clean_acknowledged(seed, true, copies, 2));
         }

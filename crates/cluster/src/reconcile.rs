@@ -15,7 +15,7 @@ use crate::slot::{Slot, SlotSet, slot_of};
 use crate::slot_map::{Node, SlotMap};
 use crate::view::{Identity, NodeSet};
 use crate::wire::positions::Placed;
-use crate::wire::{LANES, Record};
+use crate::wire::{LANES, Record, is_kept};
 use petrel_persistence::effects::visit_keys;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -109,6 +109,17 @@ pub(crate) enum Stage {
 /// A record, and the members that have reported it.
 type Known = (NodeSet, Arc<[u8]>);
 
+/// Adds a reported record. Importers and holders of copies may report a kept record without the
+/// distance to the one before it: the form with the distance is used, whoever reports first.
+fn add(known: &mut BTreeMap<u64, Known>, from: Node, seq: u64, record: &[u8]) {
+    let unsent = || (NodeSet::default(), record.into());
+    let (by, form) = known.entry(seq).or_insert_with(unsent);
+    *by = by.with(from);
+    if is_kept(record) && !is_kept(form) {
+        *form = record.into();
+    }
+}
+
 /// The records of each slot that are recovered from a lane.
 struct Prefixes {
     /// Everything up to this position was applied here.
@@ -183,9 +194,7 @@ impl DeadMember {
 
     pub fn record(&mut self, lane: usize, from: Node, (seq, record): (u64, &[u8])) {
         if self.stage == Stage::Collecting {
-            let unsent = || (NodeSet::default(), record.into());
-            let (by, _) = self.known[lane].entry(seq).or_insert_with(unsent);
-            *by = by.with(from);
+            add(&mut self.known[lane], from, seq, record);
         }
     }
 
@@ -233,9 +242,7 @@ impl DeadMember {
             let (cut, applied) = (self.upto[lane].max(inbox.received()), inbox.applied());
             let mut known = std::mem::take(&mut self.known[lane]);
             for (seq, record) in inbox.queued() {
-                let unsent = || (NodeSet::default(), record.clone());
-                let (by, _) = known.entry(*seq).or_insert_with(unsent);
-                *by = by.with(me);
+                add(&mut known, me, *seq, record);
             }
             let mut prefixes = Prefixes { applied, ends: BTreeMap::new() };
             let mut kept: BTreeMap<u64, Arc<[u8]>> = BTreeMap::new();
@@ -328,6 +335,21 @@ mod tests {
             &Record::Effects { tag: None, parts, served: Tags::default(), group: &[] },
         );
         out
+    }
+
+    #[test]
+    fn a_kept_record_is_recovered_whoever_reports_it_first() {
+        let identity = Identity { node: Node(3), incarnation: 1 };
+        let (plain, mut kept) = (effects(&[]), Vec::new());
+        put_record(&mut kept, &Record::Kept { back: 4, record: &plain });
+        for reports in [[(1, &plain), (2, &kept)], [(2, &kept), (1, &plain)]] {
+            let mut dead = DeadMember::new(identity, 2);
+            for (from, record) in reports {
+                dead.record(0, Node(from), (5, record));
+            }
+            let by = [Node(1), Node(2)].into_iter().collect();
+            assert_eq!(dead.known[0].get(&5), Some(&(by, kept.as_slice().into())));
+        }
     }
 
     #[test]
