@@ -109,8 +109,8 @@ pub(crate) enum Stage {
 /// A record, and the members that have reported it.
 type Known = (NodeSet, Arc<[u8]>);
 
-/// Adds a reported record. Importers and holders of copies may report a kept record without the
-/// distance to the one before it: the form with the distance is used, whoever reports first.
+/// Adds a reported record. Importers and holders of copies report a kept record without the distance
+/// to the one before it. The form with the distance replaces theirs in any order of the reports.
 fn add(known: &mut BTreeMap<u64, Known>, from: Node, seq: u64, record: &[u8]) {
     let unsent = || (NodeSet::default(), record.into());
     let (by, form) = known.entry(seq).or_insert_with(unsent);
