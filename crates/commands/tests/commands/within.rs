@@ -11,8 +11,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const LEN: usize = 60_000;
 
-/// Length of a list whose elements are only compared.
-const ROW_LEN: usize = 500_000;
+/// Length of `row`, a list whose elements are only compared. They have one length and no common
+/// prefix: chunks that cannot hold the searched element are passed over.
+const ROW_LEN: u32 = 300_000;
+
+/// An odd factor: products modulo 2^32 differ, and their first digits vary.
+const SPREAD: u32 = 0x9e37_79b1;
 
 /// Counts how often others are served, and kills the script the first time if it is to.
 struct Counting {
@@ -71,7 +75,7 @@ impl Served {
             calls.iter().for_each(|call| drop(client.run(call)));
         }
         for from in (0..ROW_LEN).step_by(1000) {
-            let elements = (from..from + 1000).map(|n| format!(" element_{n}"));
+            let elements = (from..from + 1000).map(|n| format!(" {:08x}", n.wrapping_mul(SPREAD)));
             client.run(&format!("RPUSH row{}", elements.collect::<String>()));
         }
         client.run("XGROUP CREATE stream0 group 0");
@@ -133,9 +137,9 @@ const READS: [(&str, bool); 17] = [
     ("XREAD STREAMS stream 0", LONG),
     ("XINFO STREAM stream FULL COUNT 0", LONG),
     ("ZUNION 2 zset none", LONG),
-    ("LPOS row element_none", SHORT),
-    ("LPOS row element_none RANK -1 COUNT 0", SHORT),
-    ("LINSERT row BEFORE element_none other", SHORT),
+    ("LPOS row nonesuch", SHORT),
+    ("LPOS row nonesuch RANK -1 COUNT 0", SHORT),
+    ("LINSERT row BEFORE nonesuch other", SHORT),
     ("DUMP list", LONG),
     ("DUMP set", LONG),
     ("XPENDING stream busy - + 100000", LONG),
@@ -177,7 +181,7 @@ const CHANGES: [(&str, &str); 12] = [
     ("XREADGROUP GROUP group c STREAMS stream >", "XLEN stream"),
     ("XREADGROUP GROUP busy worker STREAMS stream 0", "XLEN stream"),
     ("XAUTOCLAIM stream busy other 0 - COUNT 60000", "XLEN stream"),
-    ("LREM row 0 element_none", "LLEN row"),
+    ("LREM row 0 nonesuch", "LLEN row"),
 ];
 
 #[test]
@@ -193,7 +197,7 @@ fn long_changes_serve_others_and_end_complete() {
                     || reply.contains("killed by user") && !reply.contains("its effects stay");
                 let expected = match (is_killed, check) {
                     (true, "ZCARD zset" | "SCARD set" | "XLEN stream") => LEN,
-                    (_, "LLEN row") => ROW_LEN,
+                    (_, "LLEN row") => ROW_LEN as usize,
                     (true, _) => 0,
                     (false, "ZCARD zset" | "SCARD set") => 1,
                     (false, _) => LEN,

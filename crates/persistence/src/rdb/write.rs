@@ -181,7 +181,7 @@ impl ModuleWriter for Writer<'_> {
 
     fn text_bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
-        self.spill_if_much();
+        let _ = self.spill_if_much();
     }
 
     fn encoded(&mut self, parts: &[u8]) {
