@@ -4,7 +4,7 @@ pub(crate) mod moves;
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::long::{UNITS_PER_ITEM, expect};
+use crate::long::{Pacer, UNITS_PER_ITEM, expect};
 use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;
@@ -217,13 +217,18 @@ fn linsert(ctx: &mut Ctx<'_>) -> Outcome {
     };
     let (key, db, pivot, element) = (ctx.key(1), ctx.db(), ctx.arg(3), ctx.arg(4));
     check_elements(&[element])?;
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
     let Some(mut list) = ctx.exec.ks.list_mut(db, key)? else { return ctx.number(0) };
     expect(list.len() * UNITS_PER_LOOK, ctx.exec.units_here)?;
     let mut found = None;
-    list.read().find(pivot, End::Front, usize::MAX, |index| {
+    let first = |index| {
         found = Some(index);
         false
+    };
+    list.read().find(pivot, End::Front, usize::MAX, first, &mut |count| {
+        pacer.reply_goes_on(count * UNITS_PER_LOOK, &mut ended)
     });
+    ended?;
     let Some(index) = found else { return ctx.number(-1) };
     list.insert(index + behind, element);
     let len = list.len();
@@ -283,13 +288,13 @@ struct Search {
 /// `LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]`
 fn lpos(ctx: &mut Ctx<'_>) -> Outcome {
     let search = search(ctx)?;
-    let (key, element) = (ctx.key(1), ctx.arg(2));
+    let (key, element, mut pacer) = (ctx.key(1), ctx.arg(2), ctx.exec.pacer());
     let places = match ctx.exec.ks.read(ctx.session.db, key) {
         Some(view) => {
             let list = view.list()?;
             let looks = list.len().min(search.most);
             expect(looks * UNITS_PER_LOOK, ctx.exec.units_here)?;
-            places(list, element, &search)
+            places(list, element, &search, &mut pacer)?
         }
         None => Vec::new(),
     };
@@ -335,16 +340,24 @@ fn at_least_zero(word: &[u8], otherwise: &'static str) -> Result<usize, Fail> {
     n.map(|n| if n == 0 { usize::MAX } else { n }).ok_or(Fail::fixed(otherwise))
 }
 
-fn places(list: ListRef<'_>, element: &[u8], search: &Search) -> Vec<usize> {
+fn places(
+    list: ListRef<'_>,
+    element: &[u8],
+    search: &Search,
+    pacer: &mut Pacer,
+) -> Result<Vec<usize>, Fail> {
     let count = search.count.unwrap_or(1);
-    let (mut places, mut skip) = (Vec::new(), search.skip);
-    list.find(element, search.from, search.most, |place| {
+    let (mut places, mut skip, mut ended) = (Vec::new(), search.skip, Ok(()));
+    let found = |place| {
         if skip > 0 {
             skip -= 1;
         } else {
             places.push(place);
         }
         places.len() < count
+    };
+    list.find(element, search.from, search.most, found, &mut |count| {
+        pacer.reply_goes_on(count * UNITS_PER_LOOK, &mut ended)
     });
-    places
+    ended.map(|()| places)
 }

@@ -16,8 +16,8 @@ use petrel_table::options::RestoreOption;
 pub static COMMANDS: &[CommandSpec] =
     &[CommandSpec::new(&meta::DUMP, dump), CommandSpec::new(&meta::RESTORE, restore)];
 
-/// Payload bytes that are restored per unit of work.
-const BYTES_RESTORED_PER_UNIT: usize = 4;
+/// Payload bytes that are written or restored per unit of work.
+const BYTES_PER_UNIT: usize = 4;
 
 const BAD_FRAME: Fail = Fail::fixed("ERR DUMP payload version or checksum are wrong");
 const BAD_FORMAT: Fail = Fail::fixed("ERR Bad data format");
@@ -27,15 +27,19 @@ const BUSY_KEY: Fail = Fail::fixed("BUSYKEY Target key name already exists.");
 fn dump(ctx: &mut Ctx<'_>) -> Outcome {
     let key = ctx.key(1);
     let dialect = ctx.host.dump_dialect();
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
     let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
         ctx.reply.null();
         return Ok(());
     };
     expect(size_units(view), ctx.exec.units_here)?;
     // Expired hash fields are included until they are removed.
-    let payload =
-        value::dump(view, 0, dialect).map_err(|error| Fail::new(format!("ERR {error}")))?;
-    ctx.reply.shared(payload.into());
+    let payload = value::dump_paced(view, 0, dialect, &mut |bytes| {
+        pacer.reply_goes_on(bytes / BYTES_PER_UNIT, &mut ended)
+    });
+    ended?;
+    let payload = payload.map_err(|error| Fail::new(format!("ERR {error}")))?;
+    ctx.reply.shared(payload.unwrap_or_default().into());
     Ok(())
 }
 
@@ -74,7 +78,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
     let payload = ctx.arg(3);
     let expanded = usize::try_from(compressed_len(payload)).unwrap_or(usize::MAX);
     let bytes = payload.len().saturating_add(expanded);
-    expect(bytes / BYTES_RESTORED_PER_UNIT, ctx.exec.units_here)?;
+    expect(bytes / BYTES_PER_UNIT, ctx.exec.units_here)?;
     // The memory limit admitted the payload, as an argument.
     drop(ctx.hold_growth(expanded)?);
     let leniency = ctx.host.leniency();

@@ -11,6 +11,8 @@ use petrel_table::options::{XautoclaimOption, XclaimOption};
 
 /// Pending entries that XAUTOCLAIM scans per entry to claim.
 const LOOKED_AT: usize = 10;
+/// Entries looked at or written between two calls of the heap's breather.
+const LOOKS_PER_BREATH: usize = 256;
 /// Default number of entries that XAUTOCLAIM claims.
 const COUNT: usize = 100;
 /// Maximum number of entries to claim in one call.
@@ -76,6 +78,9 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_>) -> Outcome {
             break;
         }
         looked_at -= 1;
+        if looked_at.is_multiple_of(LOOKS_PER_BREATH) {
+            claims.stream.breathe();
+        }
         if !claims.stream.contains(id) {
             claims.stream.remove_pending(group, id);
             gone.push(id);
@@ -153,9 +158,12 @@ impl Claims<'_> {
         group.pending_from(start).next().map(|(id, _)| id)
     }
 
-    fn write(&self, ids: &[StreamId], just_id: bool, reply: &mut dyn Reply) {
+    fn write(&mut self, ids: &[StreamId], just_id: bool, reply: &mut dyn Reply) {
         reply.array(ids.len());
-        for &id in ids {
+        for (&id, number) in ids.iter().zip(1_usize..) {
+            if number.is_multiple_of(LOOKS_PER_BREATH) {
+                self.stream.breathe();
+            }
             match self.stream.get(id) {
                 Some(entry) if !just_id => write_entry(reply, entry),
                 _ => write_id(reply, id),

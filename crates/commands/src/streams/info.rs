@@ -2,7 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::long::{UNITS_PER_CHANGE, expect};
+use crate::long::{Pacer, UNITS_PER_CHANGE, expect};
 use crate::streams::groups::no_group;
 use crate::streams::{write_entry, write_id, write_known, wrong_subcommand};
 use petrel_keyspace::types::stream::{Consumer, EntryRef, Group, Producers, Stream, StreamId};
@@ -63,7 +63,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_>) -> Outcome {
             reply.bulk(b"groups");
             reply.array(stream.groups().len());
             for (name, group) in stream.groups().iter() {
-                full_group(stream, dialect, (name, group), max, reply);
+                full_group(stream, dialect, (name, group), max, (reply, &mut pacer))?;
             }
         }
     }
@@ -106,8 +106,8 @@ fn full_group(
     dialect: Dialect,
     (name, group): (&[u8], &Group),
     max: usize,
-    reply: &mut dyn Reply,
-) {
+    (reply, pacer): (&mut dyn Reply, &mut Pacer),
+) -> Outcome {
     reply.map(dialect.choose(8, 7));
     reply.bulk(b"name");
     reply.bulk(name);
@@ -126,15 +126,19 @@ fn full_group(
         reply.bulk(owner.map_or(b"", |owner| owner.name()));
         reply.integer(pending.delivered_ms);
         reply.integer(pending.count as i64);
+        pacer.pace_reply(UNITS_PER_CHANGE)?;
     }
     reply.bulk(b"consumers");
     reply.array(group.consumers_len());
-    for consumer in group.consumers() {
-        full_consumer(group, consumer, max, reply);
-    }
+    group.consumers().try_for_each(|consumer| full_consumer(group, consumer, max, (reply, pacer)))
 }
 
-fn full_consumer(group: &Group, consumer: &Consumer, max: usize, reply: &mut dyn Reply) {
+fn full_consumer(
+    group: &Group,
+    consumer: &Consumer,
+    max: usize,
+    (reply, pacer): (&mut dyn Reply, &mut Pacer),
+) -> Outcome {
     reply.map(5);
     reply.bulk(b"name");
     reply.bulk(consumer.name());
@@ -150,7 +154,9 @@ fn full_consumer(group: &Group, consumer: &Consumer, max: usize, reply: &mut dyn
         write_id(reply, id);
         reply.integer(delivered_ms);
         reply.integer(count as i64);
+        pacer.pace_reply(UNITS_PER_CHANGE)?;
     }
+    Ok(())
 }
 
 /// `XINFO GROUPS key`

@@ -2,7 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::long::{UNITS_PER_CHANGE, UNITS_PER_ITEM, expect};
+use crate::long::{Pacer, UNITS_PER_CHANGE, UNITS_PER_ITEM, expect};
 use crate::numbers::integer;
 use crate::streams::{check_group, no_such_group, parse_end, parse_ids, parse_start, write_id};
 use petrel_keyspace::types::stream::{Group, Pending, StreamId};
@@ -135,7 +135,7 @@ struct Filter<'a> {
 pub(super) fn xpending(ctx: &mut Ctx<'_>) -> Outcome {
     let filter = filter(ctx)?;
     let (key, db, name) = (ctx.key(1), ctx.session.db, ctx.arg(2));
-    let now = ctx.exec.ks.now_ms();
+    let (now, mut pacer) = (ctx.exec.ks.now_ms(), ctx.exec.pacer());
     let stream = match ctx.exec.ks.read(db, key) {
         Some(view) => Some(view.stream()?),
         None => None,
@@ -145,11 +145,11 @@ pub(super) fn xpending(ctx: &mut Ctx<'_>) -> Outcome {
             let looks = if filter.idle > 0 { usize::MAX } else { filter.count };
             let looks = looks.min(group.pending_len());
             expect(looks * UNITS_PER_CHANGE, ctx.exec.units_here)?;
-            list(group, &filter, now, ctx.reply);
+            list(group, &filter, now, (ctx.reply, &mut pacer))?;
         }
         (Some(group), None) => {
             expect(group.consumers().count() * UNITS_PER_ITEM, ctx.exec.units_here)?;
-            summary(group, ctx.reply);
+            summary(group, ctx.reply, &mut pacer)?;
         }
         (None, _) => return Err(no_such_group(ctx, 1, 2)),
     }
@@ -178,7 +178,7 @@ fn filter<'a>(ctx: &Ctx<'a>) -> Result<Option<Filter<'a>>, Fail> {
     Ok(Some(Filter { start, end, count, idle, consumer }))
 }
 
-fn summary(group: &Group, reply: &mut dyn Reply) {
+fn summary(group: &Group, reply: &mut dyn Reply, pacer: &mut Pacer) -> Outcome {
     reply.array(4);
     reply.integer(group.pending_len() as i64);
     let first = group.pending_from(StreamId::MIN).next();
@@ -187,7 +187,7 @@ fn summary(group: &Group, reply: &mut dyn Reply) {
         reply.null();
         reply.null();
         reply.null_array();
-        return;
+        return Ok(());
     };
     write_id(reply, first);
     write_id(reply, last);
@@ -197,21 +197,30 @@ fn summary(group: &Group, reply: &mut dyn Reply) {
         reply.array(2);
         reply.bulk(consumer.name());
         reply.bulk(itoa::Buffer::new().format(consumer.pending_len()).as_bytes());
+        pacer.pace_reply(UNITS_PER_ITEM)?;
     }
+    Ok(())
 }
 
-fn list(group: &Group, filter: &Filter<'_>, now: i64, reply: &mut dyn Reply) {
+fn list(
+    group: &Group,
+    filter: &Filter<'_>,
+    now: i64,
+    (reply, pacer): (&mut dyn Reply, &mut Pacer),
+) -> Outcome {
+    let mut ended = Ok(());
     let idle = |pending: &Pending| match pending.owner {
         Some(_) => (now - pending.delivered_ms).max(0),
         None => i64::MAX,
     };
     let listed = |entry: &(StreamId, Pending)| filter.idle == 0 || idle(&entry.1) >= filter.idle;
-    let in_range = |id: StreamId| id <= filter.end;
+    let mut is_next =
+        |id: StreamId| id <= filter.end && pacer.reply_goes_on(UNITS_PER_CHANGE, &mut ended);
     let found: Vec<(StreamId, Pending)> = match filter.consumer {
         Some(name) => {
             let consumer = group.consumer_id(name).and_then(|id| group.consumer(id));
             let ids = consumer.into_iter().flat_map(|consumer| consumer.pending(filter.start));
-            ids.take_while(|&id| in_range(id))
+            ids.take_while(|&id| is_next(id))
                 .filter_map(|id| group.pending(id).map(|pending| (id, pending)))
                 .filter(listed)
                 .take(filter.count)
@@ -219,11 +228,12 @@ fn list(group: &Group, filter: &Filter<'_>, now: i64, reply: &mut dyn Reply) {
         }
         None => group
             .pending_from(filter.start)
-            .take_while(|&(id, _)| in_range(id))
+            .take_while(|&(id, _)| is_next(id))
             .filter(listed)
             .take(filter.count)
             .collect(),
     };
+    ended?;
     reply.array(found.len());
     for (id, pending) in found {
         let owner = pending.owner.and_then(|owner| group.consumer(owner));
@@ -232,5 +242,7 @@ fn list(group: &Group, filter: &Filter<'_>, now: i64, reply: &mut dyn Reply) {
         reply.bulk(owner.map_or(b"", |owner| owner.name()));
         reply.integer(if owner.is_some() { idle(&pending) } else { -1 });
         reply.integer(pending.count as i64);
+        pacer.pace_reply(UNITS_PER_ITEM)?;
     }
+    Ok(())
 }

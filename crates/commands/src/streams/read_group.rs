@@ -14,6 +14,9 @@ use crate::streams::{parse_id, write_entry, write_fields, write_id};
 use petrel_keyspace::types::stream::{ConsumerId, Pending, StreamId, StreamMut};
 use petrel_resp::Reply;
 
+/// Entries delivered again between two calls of the heap's breather.
+const ENTRIES_PER_BREATH: usize = 256;
+
 /// Stream to read.
 struct Part {
     key: usize,
@@ -195,7 +198,10 @@ impl Delivery<'_> {
     fn history(&mut self, key: &[u8], after: StreamId, reply: &mut dyn Reply) {
         let (owner, ids) = (self.owner(), self.pending_above(after));
         begin_stream(reply, key, ids.len());
-        for id in ids {
+        for (id, number) in ids.into_iter().zip(1_usize..) {
+            if number.is_multiple_of(ENTRIES_PER_BREATH) {
+                self.stream.breathe();
+            }
             if let Some(entry) = self.stream.get(id) {
                 write_entry(reply, entry);
                 self.deliver_again(id, owner);

@@ -49,6 +49,11 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// Bytes that the thread holds.
+pub fn held() -> isize {
+    NOW.get()
+}
+
 /// Runs `work`. Returns the peak growth of the thread's allocations in bytes.
 pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = NOW.get();

@@ -11,6 +11,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const LEN: usize = 60_000;
 
+/// Length of `row`, a list whose elements are only compared. They have one length and no common
+/// prefix: chunks that cannot hold the searched element are passed over.
+const ROW_LEN: u32 = 300_000;
+
+/// An odd factor: products modulo 2^32 differ, and their first digits vary.
+const SPREAD: u32 = 0x9e37_79b1;
+
 /// Counts how often others are served, and kills the script the first time if it is to.
 struct Counting {
     shared: Arc<Shared>,
@@ -67,7 +74,13 @@ impl Served {
             }
             calls.iter().for_each(|call| drop(client.run(call)));
         }
+        for from in (0..ROW_LEN).step_by(1000) {
+            let elements = (from..from + 1000).map(|n| format!(" {:08x}", n.wrapping_mul(SPREAD)));
+            client.run(&format!("RPUSH row{}", elements.collect::<String>()));
+        }
         client.run("XGROUP CREATE stream0 group 0");
+        client.run("XGROUP CREATE stream0 busy 0");
+        client.run("XREADGROUP GROUP busy worker STREAMS stream0 >");
         let Value::Bulk(dumped) = client.call(&[b"DUMP", b"zset0"]) else { panic!("no payload") };
         client.call(&[b"SET", b"dumped", &dumped]);
         client.exec.give_way();
@@ -109,27 +122,38 @@ fn within(client: &mut Client, in_script: bool, call: &str) -> String {
     show(&client.call(&[b"EXEC"]))
 }
 
-const READS: [&str; 10] = [
-    "SMEMBERS set",
-    "HGETALL hash",
-    "HKEYS hash",
-    "ZRANGE zset 0 -1 WITHSCORES",
-    "ZREVRANGE zset 0 -1",
-    "LRANGE list 0 -1",
-    "XRANGE stream - +",
-    "XREAD STREAMS stream 0",
-    "XINFO STREAM stream FULL COUNT 0",
-    "ZUNION 2 zset none",
+/// Whether the reply is as long as the value.
+const SHORT: bool = false;
+const LONG: bool = true;
+
+const READS: [(&str, bool); 17] = [
+    ("SMEMBERS set", LONG),
+    ("HGETALL hash", LONG),
+    ("HKEYS hash", LONG),
+    ("ZRANGE zset 0 -1 WITHSCORES", LONG),
+    ("ZREVRANGE zset 0 -1", LONG),
+    ("LRANGE list 0 -1", LONG),
+    ("XRANGE stream - +", LONG),
+    ("XREAD STREAMS stream 0", LONG),
+    ("XINFO STREAM stream FULL COUNT 0", LONG),
+    ("ZUNION 2 zset none", LONG),
+    ("LPOS row nonesuch", SHORT),
+    ("LPOS row nonesuch RANK -1 COUNT 0", SHORT),
+    ("LINSERT row BEFORE nonesuch other", SHORT),
+    ("DUMP list", LONG),
+    ("DUMP set", LONG),
+    ("XPENDING stream busy - + 100000", LONG),
+    ("XPENDING stream busy IDLE 3600000 - + 10 worker", SHORT),
 ];
 
 #[test]
 fn long_reads_serve_others_and_can_be_killed() {
     let mut served = Served::new();
     for in_script in [false, true] {
-        for call in READS {
+        for (call, is_long) in READS {
             served.begin(false, call);
             let reply = within(&mut served.client, in_script, call);
-            assert!(reply.len() > LEN, "{call}: {reply}");
+            assert_eq!(reply.len() > LEN, is_long, "{call}: {reply:.200}");
             assert!(served.counting.served.get() > 1, "{call}: {}", served.counting.served.get());
             served.begin(true, call);
             let reply = within(&mut served.client, in_script, call);
@@ -145,7 +169,7 @@ fn long_reads_serve_others_and_can_be_killed() {
 }
 
 /// Each with a call that shows that it is complete.
-const CHANGES: [(&str, &str); 9] = [
+const CHANGES: [(&str, &str); 12] = [
     ("SUNIONSTORE d set", "SCARD d"),
     ("COPY set d", "SCARD d"),
     ("COPY hash d", "HLEN d"),
@@ -155,6 +179,9 @@ const CHANGES: [(&str, &str); 9] = [
     ("SPOP set 59999", "SCARD set"),
     ("SORT list ALPHA STORE d", "LLEN d"),
     ("XREADGROUP GROUP group c STREAMS stream >", "XLEN stream"),
+    ("XREADGROUP GROUP busy worker STREAMS stream 0", "XLEN stream"),
+    ("XAUTOCLAIM stream busy other 0 - COUNT 60000", "XLEN stream"),
+    ("LREM row 0 nonesuch", "LLEN row"),
 ];
 
 #[test]
@@ -170,6 +197,7 @@ fn long_changes_serve_others_and_end_complete() {
                     || reply.contains("killed by user") && !reply.contains("its effects stay");
                 let expected = match (is_killed, check) {
                     (true, "ZCARD zset" | "SCARD set" | "XLEN stream") => LEN,
+                    (_, "LLEN row") => ROW_LEN as usize,
                     (true, _) => 0,
                     (false, "ZCARD zset" | "SCARD set") => 1,
                     (false, _) => LEN,

@@ -23,6 +23,9 @@ const TEXT_MAX: usize = 32 * SMALL_MAX;
 /// A large list becomes a small one when its items have shrunk to this many bytes.
 const SMALL_AGAIN: usize = SMALL_MAX / 4;
 
+/// Effects of one command between two calls of the heap's breather.
+const EFFECTS_PER_BREATH: usize = 256;
+
 /// An existing list, to be changed. Each change is recorded; an emptied list is removed, and
 /// afterwards only its length may be read.
 pub struct ListMut<'a, 'k> {
@@ -427,9 +430,12 @@ impl<'k> ListMut<'_, 'k> {
             // Without a sink one effect is enough to notify the other observers.
             removed.push(last);
         }
-        for index in removed {
+        for (index, number) in removed.into_iter().zip(1_usize..) {
             let effect = Effect::ListRemove { key: self.key.bytes, index };
             self.handle.record(self.db, self.key, &effect);
+            if number.is_multiple_of(EFFECTS_PER_BREATH) {
+                self.handle.cache.breathe();
+            }
         }
         if count > 0 {
             self.settle(count == len);

@@ -113,6 +113,12 @@ impl StreamMut<'_> {
         self.handle.now_ms()
     }
 
+    /// Calls the heap's breather ([`petrel_heap::Cache::breathe`]), between the changes of a
+    /// command that makes many.
+    pub fn breathe(&mut self) {
+        self.handle.cache.breathe();
+    }
+
     fn record(&mut self, change: StreamChange<'_>) {
         let effect = Effect::Stream { key: self.key.bytes, change };
         self.handle.record(self.db, self.key, &effect);

@@ -12,10 +12,13 @@ use petrel_keyspace::custom::{Chunk, Held, ModuleWriter, RdbForm, ValueType};
 
 const SHAPE: Error = Error::Refused("the value is not of the form that was announced");
 
+const UNWANTED: Error = Error::Refused("the value is not wanted any more");
+
 /// Bytes of a value that are passed on together.
 const SPILL_LEN: usize = 256 * 1024;
 
-/// Takes all bytes written so far, leaving the buffer empty.
+/// Takes all bytes written so far, leaving the buffer empty; if it leaves them, the value is not
+/// written to its end.
 pub type Spill<'s> = dyn FnMut(&mut Vec<u8>) + 's;
 
 /// Writes one value in a given form.
@@ -130,17 +133,20 @@ impl<'o> Writer<'o> {
     #[inline]
     fn count_down(&mut self) -> Result<(), Error> {
         self.left = self.left.checked_sub(1).ok_or(SHAPE)?;
-        self.spill_if_much();
-        Ok(())
+        self.spill_if_much()
     }
 
     #[inline]
-    fn spill_if_much(&mut self) {
+    fn spill_if_much(&mut self) -> Result<(), Error> {
         if self.out.len() >= SPILL_LEN
             && let Some(spill) = &mut self.spill
         {
             spill(self.out);
+            if !self.out.is_empty() {
+                return Err(UNWANTED);
+            }
         }
+        Ok(())
     }
 }
 
@@ -164,7 +170,8 @@ impl ModuleWriter for Writer<'_> {
     fn text(&mut self, bytes: &[u8]) {
         self.sort(module::TEXT);
         write_text(self.out, Item::Text(bytes), self.compressor.as_mut());
-        self.spill_if_much();
+        // A value type writes its parts to their end.
+        let _ = self.spill_if_much();
     }
 
     fn begin_text(&mut self, len: usize) {
@@ -174,13 +181,13 @@ impl ModuleWriter for Writer<'_> {
 
     fn text_bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
-        self.spill_if_much();
+        let _ = self.spill_if_much();
     }
 
     fn encoded(&mut self, parts: &[u8]) {
         debug_assert!(self.has_sorts);
         self.out.extend_from_slice(parts);
-        self.spill_if_much();
+        let _ = self.spill_if_much();
     }
 }
 
@@ -274,7 +281,7 @@ impl ValueSink for Writer<'_> {
     }
 
     fn node(&mut self) -> Result<(), Error> {
-        self.spill_if_much();
+        self.spill_if_much()?;
         self.stream.node(self.out, self.compressor.as_mut())
     }
 
@@ -295,7 +302,7 @@ impl ValueSink for Writer<'_> {
     }
 
     fn pending(&mut self, pending: &Pending) -> Result<(), Error> {
-        self.spill_if_much();
+        self.spill_if_much()?;
         self.stream.pending(self.out, pending)
     }
 

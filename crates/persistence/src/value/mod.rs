@@ -43,6 +43,36 @@ pub fn dump_within(
     Ok(out)
 }
 
+/// Like [`dump`], for values that take long: `pace` is called with the number of bytes since the
+/// last call, and ends it by returning false. None then.
+///
+/// # Errors
+/// If the value exceeds the limits of the format.
+pub fn dump_paced(
+    view: View<'_>,
+    now_ms: i64,
+    dialect: Dialect,
+    pace: &mut dyn FnMut(usize) -> bool,
+) -> Result<Option<Vec<u8>>, Error> {
+    let form = form(view, now_ms, dialect);
+    let (mut whole, mut part, mut is_over) = (Vec::new(), vec![form.type_byte()], false);
+    let mut spill = |part: &mut Vec<u8>| {
+        is_over |= !pace(part.len());
+        if !is_over {
+            whole.append(part);
+        }
+    };
+    let mut writer = Writer::new(&mut part, form, true).spilling(&mut spill);
+    let written = feed(view, now_ms, &mut writer).and_then(|()| writer.finish());
+    if is_over {
+        return Ok(None);
+    }
+    written?;
+    whole.append(&mut part);
+    rdb::seal(&mut whole, 0, form);
+    Ok(Some(whole))
+}
+
 /// Sets a key to the value of a `DUMP` payload, replacing any other; `expiry` is in Unix
 /// milliseconds. A past one leaves no key. The key's stripe is locked.
 ///

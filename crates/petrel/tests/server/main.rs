@@ -2,6 +2,7 @@
 
 mod acl;
 mod advisories;
+mod advisories_operation;
 #[cfg(feature = "object-store")]
 mod backup;
 #[cfg(feature = "object-store")]

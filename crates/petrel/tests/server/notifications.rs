@@ -81,6 +81,8 @@ fn events_have_the_names_of_redis(backend: &str) {
         ("ZMPOP 1 z MAX COUNT 9", "zpopmax z, del z"),
         ("HSETEX h PX 0 FIELDS 1 f v", "new h, hset h, hdel h, del h"),
         ("HSETEX h EX 100 FIELDS 2 f v g w", "new h, hset h, hexpire h"),
+        ("HSETEX h FNX EX 9 FIELDS 1 f v", ""),
+        ("HSETEX none FXX EX 9 FIELDS 1 f v", ""),
         ("HGETDEL h FIELDS 2 f g", "hdel h, del h"),
         ("XADD x 1-1 f v", "new x, xadd x"),
         ("XADD x MAXLEN 1 2-1 f v", "xadd x, xtrim x"),

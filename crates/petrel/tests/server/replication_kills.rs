@@ -272,7 +272,7 @@ fn a_replica_that_is_killed_while_it_loads_its_first_copy_has_its_own_data() {
     eventually("the copy", || client.text(&["DBSIZE"]) == "3000");
     let output = server.output();
     assert!(
-        output.contains("2 keys here are dropped for the primary's copy; dump.rdb has"),
+        output.contains("dropping 2 keys here for the primary's copy; dump.rdb has"),
         "{output}"
     );
     let mut writer = primary.connect();

@@ -98,10 +98,10 @@ impl Server {
         let (keys, config) = (Pluralized(keys, "key"), self.config.snapshot());
         match config.dbfilename.exists() {
             true => tracing::warn!(
-                "{keys} here are dropped for {whose} copy; {} has the last saved data until the next save",
+                "dropping {keys} here for {whose} copy; {} has the last saved data until the next save",
                 config.dbfilename.display()
             ),
-            false => tracing::warn!("{keys} here are dropped for {whose} copy"),
+            false => tracing::warn!("dropping {keys} here for {whose} copy"),
         }
     }
 

@@ -408,6 +408,7 @@ impl List {
             }
             let number = if from == End::Front { step } else { chunks - 1 - step };
             let held = self.chunks[number].count();
+            cache.breathe();
             matches.clear();
             self.chunks[number].run().find(text, |at| {
                 matches.push(at);
@@ -494,8 +495,16 @@ impl List {
     }
 
     /// Calls `found` with the index of every element equal to a given one, among the first or last
-    /// `most`, from an end on, until it returns false.
-    pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
+    /// `most`, from an end on, and `pace` with the number of elements that are compared next, until
+    /// one of them returns false.
+    pub fn find(
+        &self,
+        text: &[u8],
+        from: End,
+        most: usize,
+        mut found: impl FnMut(usize) -> bool,
+        pace: &mut dyn FnMut(usize) -> bool,
+    ) {
         let mut matches = Vec::new();
         let mut passed = 0;
         for step in 0..self.chunks.len() {
@@ -504,6 +513,9 @@ impl List {
                 End::Back => self.chunks.len() - 1 - step,
             };
             let count = self.chunks[number].count();
+            if !pace(count) {
+                return;
+            }
             matches.clear();
             self.chunks[number].run().find(text, |at| {
                 matches.push(at);

@@ -84,11 +84,19 @@ impl<'a> ListRef<'a> {
     }
 
     /// Calls `found` with the index of every element equal to a given one, among the first or last
-    /// `most`, from an end on, until it returns false.
-    pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
+    /// `most`, from an end on, until it returns false. In a large list also `pace` is called, with
+    /// the number of elements that are looked at next, and ends it by returning false.
+    pub fn find(
+        &self,
+        text: &[u8],
+        from: End,
+        most: usize,
+        mut found: impl FnMut(usize) -> bool,
+        pace: &mut dyn FnMut(usize) -> bool,
+    ) {
         let list = match self.0 {
             ListSource::Small(list) => list,
-            ListSource::Large(list) => return list.find(text, from, most, found),
+            ListSource::Large(list) => return list.find(text, from, most, found, pace),
         };
         let len = list.len();
         match from {

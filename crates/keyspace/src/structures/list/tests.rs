@@ -171,11 +171,21 @@ impl Pair {
             let Some(text) = text else { continue };
             for (from, most) in [(End::Front, usize::MAX), (End::Back, usize::MAX), (End::Back, 50)]
             {
-                let mut found = Vec::new();
-                list.find(text, from, most, |at| {
-                    found.push(at);
-                    true
-                });
+                let (mut found, mut looked) = (Vec::new(), 0);
+                list.find(
+                    text,
+                    from,
+                    most,
+                    |at| {
+                        found.push(at);
+                        true
+                    },
+                    &mut |count| {
+                        looked += count;
+                        true
+                    },
+                );
+                assert!(looked >= found.len());
                 let mut places: Vec<usize> = (0..model.len()).collect();
                 if from == End::Back {
                     places.reverse();
