@@ -251,6 +251,12 @@ async fn messages(kind: Kind) {
         for _ in 0..40 {
             assert_eq!(subscriber.next().await.unwrap().payload.len(), 1 << 20);
         }
+        // The server notices the closed connection later.
+        drop(subscriber);
+        while client.publish("b", "5").await.unwrap() + client.publish("pq", "6").await.unwrap() > 0
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 }
 
