@@ -108,21 +108,14 @@ fn fields(pairs: &[(Value, Value)], prefix: &str, out: &mut Vec<u8>) {
         typed(field, &inner, out);
         out.pop();
         out.extend(b" => ");
-        if has_elements(value) {
+        let mut text = Vec::new();
+        typed(value, &inner, &mut text);
+        // A value of several lines begins below its field.
+        if text[..text.len() - 1].contains(&b'\n') {
             out.push(b'\n');
             out.extend(inner.bytes());
         }
-        typed(value, &inner, out);
-    }
-}
-
-/// Whether the value takes lines of its own behind a field.
-fn has_elements(value: &Value) -> bool {
-    match value {
-        Value::Array(items) | Value::Set(items) | Value::Push(items) => !items.is_empty(),
-        Value::Map(pairs) => !pairs.is_empty(),
-        Value::Attribute { value, .. } => has_elements(value),
-        _ => false,
+        out.extend(text);
     }
 }
 

@@ -140,7 +140,7 @@ pub fn rdb(cli: &mut Cli, path: &Path, contents: Contents) -> Result<(), String>
 pub fn replica(cli: &mut Cli) -> Result<(), String> {
     let connection = cli.connection()?;
     let io = |error: io::Error| reason(&error);
-    connection.call(&[b"REPLCONF", b"capa", b"eof"]).map_err(io)?;
+    // Without `capa eof`, commands follow the file at once; else the server waits for an answer.
     connection.send(&[b"SYNC"]).map_err(io)?;
     let length = header(connection)?;
     let length = copy(connection, length, &mut io::sink()).map_err(io)?;
