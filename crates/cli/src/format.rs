@@ -194,7 +194,7 @@ fn csv(value: &Value, out: &mut Vec<u8>) {
 fn text(bytes: &[u8], form: Form, out: &mut Vec<u8>) {
     if form == Form::QuotedJson {
         let quoted = quoted(bytes);
-        json_string(quoted[1..quoted.len() - 1].as_bytes(), out);
+        json_string(&quoted.as_bytes()[1..quoted.len() - 1], out);
     } else {
         json_string(bytes, out);
     }

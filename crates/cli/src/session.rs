@@ -176,9 +176,8 @@ fn evaluate(cli: &mut Cli, line: &[u8]) -> (Next, bool) {
         repeat = times;
         words.remove(0);
     }
-    match local(cli, &words) {
-        Some(next) => return (next, false),
-        None => {}
+    if let Some(next) = local(cli, &words) {
+        return (next, false);
     }
     for _ in 0..repeat {
         match cli.execute(&words) {
