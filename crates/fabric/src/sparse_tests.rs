@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::placement::expand;
+use crate::placement::tests::RESETS_ALONE;
 
 fn sparse(copies: u16, members: u128) -> State {
     let mut state = State::default();
@@ -197,6 +198,106 @@ fn the_last_owner_claims_its_slots_or_they_start_empty() {
     assert_eq!(held(&state), [16_384, 0]);
 }
 
+fn keep_all(state: &mut State, members: u16) {
+    for number in 0..members {
+        let incarnation = state.incarnations[usize::from(number)];
+        state.apply(Command::KeepsData { number, incarnation });
+    }
+}
+
+fn back(uuid: u128, boot: u64) -> Applicant {
+    Applicant { boot, waits_for_data: true, ..applicant(uuid) }
+}
+
+/// Three members, of which the first two fail: number 1 is the last owner of the slots of both.
+fn two_of_three_failed() -> (State, usize) {
+    let mut state = sparse(2, 3);
+    arrive_all(&mut state);
+    keep_all(&mut state, 3);
+    let owners = expand(&state.ranges);
+    let count = owners.iter().filter(|owners| !owners.contains(&2)).count();
+    remove(&mut state, 0);
+    remove(&mut state, 1);
+    (state, count)
+}
+
+#[test]
+fn slots_wait_for_the_last_owner_while_it_may_return_with_data() {
+    let (mut state, count) = two_of_three_failed();
+    let unserved = state.unserved();
+    assert_eq!(unserved.len(), 1);
+    let unserved = &unserved[0];
+    assert!(count > 5000 && unserved.count() == count && unserved.since_ms.is_none());
+    assert_eq!(unserved.awaited.as_ref().map(|node| node.number), Some(1));
+    let epoch = unserved.epoch;
+    state.apply(Command::LostSince { epoch, unix_ms: 7 });
+    state.apply(Command::LostSince { epoch, unix_ms: 8 });
+    assert_eq!(state.unserved()[0].since_ms, Some(7));
+    let read = State::from_bytes(&state.to_bytes().expect("plain data"));
+    assert_eq!(read.expect("the same"), state);
+    let held_before = held(&state);
+    state.apply(Command::BeginAnew { epoch: state.epoch });
+    // It is back, and has not said yet that it has the data.
+    join(&mut state, back(2, 2));
+    state.apply(Command::Hold { number: 1, incarnation: 2, holds: true });
+    assert_eq!((held(&state), state.unserved().len()), (held_before, 1));
+    state.apply(Command::HoldUnheld { number: 1, incarnation: 2, epoch: 0 });
+    assert_eq!((held(&state)[1], state.unserved().len()), (count, 0));
+}
+
+#[test]
+fn the_operator_lets_slots_continue_with_the_data_of_a_former_owner_or_empty() {
+    for returns in [true, false] {
+        let (mut state, count) = two_of_three_failed();
+        let epoch = state.epoch;
+        if returns {
+            join(&mut state, back(1, 2));
+            assert!(state.may_claim(0), "it has to report that it has data");
+            state.apply(Command::HoldUnheld { number: 0, incarnation: 2, epoch: 0 });
+            assert!(!state.may_claim(0) && state.lost_until(epoch) == count);
+        }
+        state.apply(Command::TakeOver { epoch: epoch - 1 });
+        assert_eq!(state.lost_until(epoch), count);
+        state.apply(Command::TakeOver { epoch });
+        assert_eq!(state.lost_until(epoch), 0);
+        let owner = if returns { 0 } else { 2 };
+        let begun = if returns { count } else { usize::from(SLOTS) };
+        assert_eq!(held(&state)[owner], begun);
+        // What comes back later has its keys of these slots removed.
+        join(&mut state, back(2, 3));
+        assert!(!state.may_claim(1));
+    }
+}
+
+#[test]
+fn a_survivor_continues_the_cluster_and_the_others_bring_what_waits_for_them() {
+    let mut state = sparse(2, 3);
+    arrive_all(&mut state);
+    keep_all(&mut state, 3);
+    let before = held(&state);
+    let bytes = state.to_bytes().expect("plain data");
+    let (mut next, founder) = (State::default(), back(3, 2));
+    let command = Command::NextGeneration { cluster: 77, state: bytes.clone(), founder };
+    assert!(matches!(next.apply(command.clone()), Answer::Joined(own) if own.number == 2));
+    assert!(next.continues(9) && !next.continues(77) && next.cluster == Some(77));
+    next.apply(Command::HoldUnheld { number: 2, incarnation: 2, epoch: 0 });
+    assert_eq!(held(&next)[2], before[2]);
+    next.apply(Command::Hold { number: 2, incarnation: 2, holds: true });
+    let lost = usize::from(SLOTS) - before[2];
+    assert_eq!(next.lost_until(next.epoch), lost);
+    let read = State::from_bytes(&next.to_bytes().expect("plain data"));
+    assert_eq!(read.expect("the same"), next);
+    // Others return with their data: what waits for them continues with it, nothing else.
+    for uuid in 1..=2 {
+        join(&mut next, back(uuid, 2));
+        let (number, incarnation) = (uuid as u16 - 1, 2);
+        next.apply(Command::HoldUnheld { number, incarnation, epoch: 0 });
+    }
+    assert_eq!(next.lost_until(next.epoch), 0);
+    assert_eq!(held(&next).iter().sum::<usize>(), usize::from(SLOTS));
+    assert!(matches!(next.apply(command), Answer::Joined(own) if own.number == 2), "once");
+}
+
 #[test]
 fn all_come_back_with_their_data() {
     let mut state = sparse(2, 3);
@@ -251,7 +352,41 @@ fn a_sparse_state_survives_being_written_down_and_is_small() {
 /// Members join, fail, accept, give up, claim and report, in random order.
 #[test]
 fn each_view_is_possible_after_the_one_before() {
-    let (mut appointed, mut claimed) = (0, 0);
+    assert_eq!(resets_in_random_order(), 0);
+}
+
+#[test]
+fn a_slot_that_is_reset_while_a_node_keeps_its_data_is_found() {
+    RESETS_ALONE.set(true);
+    assert!(resets_in_random_order() > 0);
+    RESETS_ALONE.set(false);
+}
+
+/// Slots that have got an owner again without their last one, although a node kept their data and
+/// the operator did not decide that.
+fn resets(before: &State, command: &Command, after: &State) -> usize {
+    let keepers = before.keepers();
+    let former = before.sparse.as_ref().map(|sparse| sparse.former.clone()).unwrap_or_default();
+    let (former, owners) = (expand(&former), expand(&after.ranges));
+    let claims = match *command {
+        Command::HoldUnheld { number, .. } => Some(number),
+        Command::TakeOver { .. } => return 0,
+        _ => None,
+    };
+    let mut count = 0;
+    for of in before.sparse.iter().flat_map(Sparse::waiting) {
+        for slot in of.slots.iter().flat_map(|(first, last)| *first..=*last) {
+            let former = former[usize::from(slot)];
+            let is_kept = former.iter().chain([&of.owner]).any(|node| keepers.contains(node));
+            let is_served = !owners[usize::from(slot)].is_empty();
+            count += usize::from(is_kept && is_served && claims != Some(of.owner));
+        }
+    }
+    count
+}
+
+fn resets_in_random_order() -> usize {
+    let (mut appointed, mut claimed, mut reset) = (0, 0, 0);
     for seed in 1..=10_u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut below = |bound: u64| {
@@ -278,7 +413,7 @@ fn each_view_is_possible_after_the_one_before() {
                     (first as u16, (first + below(16_384 - first)) as u16)
                 })
                 .collect();
-            let command = match below(10) {
+            let command = match below(12) {
                 0 | 1 => Command::Join(Applicant {
                     boot: 10 + step,
                     waits_for_data: below(3) > 0,
@@ -288,11 +423,15 @@ fn each_view_is_possible_after_the_one_before() {
                 3 => Command::Hold { number, incarnation, holds: below(3) > 0 },
                 4 => Command::HoldUnheld { number, incarnation, epoch },
                 5 => Command::BeginAnew { epoch },
+                6 => Command::TakeOver { epoch },
+                7 => Command::KeepsData { number, incarnation },
                 _ => Command::Arrived { number, incarnation, epoch, slots: slots.clone() },
             };
             let is_arrival = matches!(command, Command::Arrived { .. });
             let is_claim = matches!(command, Command::HoldUnheld { .. });
-            state.apply(command);
+            let was = state.clone();
+            state.apply(command.clone());
+            reset += resets(&was, &command, &state);
             appointed += usize::from(is_arrival && state.epoch > first);
             claimed += usize::from(is_claim && state.epoch > first);
             let mut last = &before;
@@ -311,10 +450,11 @@ fn each_view_is_possible_after_the_one_before() {
         for &(number, incarnation) in &numbers {
             state.apply(Command::Hold { number, incarnation, holds: true });
         }
-        state.apply(Command::BeginAnew { epoch: state.epoch });
+        state.apply(Command::TakeOver { epoch: state.epoch });
         arrive_all(&mut state);
         let wanted = usize::from(copies).min(numbers.len());
         assert!(expand(&state.ranges).iter().all(|owners| owners.len() == wanted), "seed {seed}");
     }
     assert!(appointed > 20 && claimed > 0, "{appointed} {claimed}");
+    reset
 }

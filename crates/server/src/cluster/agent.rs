@@ -111,6 +111,8 @@ pub(super) struct Agent {
     pub(super) answering: Answering,
     /// Members on other hosts.
     pub(super) elsewhere: NodeSet,
+    /// The other members were told that this server keeps data on disk.
+    keeps_data: bool,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
     /// Time of the last [`Agent::collect_memory`].
@@ -142,6 +144,7 @@ impl Agent {
         Agent {
             node,
             has_news: false,
+            keeps_data: false,
             replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
             collected: None,
             machine,
@@ -203,6 +206,7 @@ impl Agent {
     /// Handles received messages and sends; returns whether there is more to do at once.
     fn turn(&mut self) -> bool {
         self.machine.begin_turn();
+        self.note_keeping();
         let (mut has_more, mut has_taken_all) = (false, false);
         // The commands of these clients are in the queue by now, or before it.
         let unwatched = std::mem::take(&mut *self.membership.unwatched.lock());
@@ -222,7 +226,10 @@ impl Agent {
             }
         }
         self.note_answering();
-        has_more |= self.receive_all();
+        // Other members' commands wait in the sockets until the lease is renewed.
+        if !self.membership.is_renewing() {
+            has_more |= self.receive_all();
+        }
         if !self.deferred.is_empty() {
             self.retry_deferred();
         }
@@ -246,6 +253,15 @@ impl Agent {
         has_more
     }
 
+    /// Reports once that this server keeps data on disk: its slots do not start empty elsewhere.
+    fn note_keeping(&mut self) {
+        let config = &self.machine.host.config;
+        if !self.keeps_data && (config.appendonly || !config.save.is_empty()) {
+            self.keeps_data = true;
+            self.transport.keeps_data();
+        }
+    }
+
     /// Wakes workers with output that waits for other owners.
     fn wake_awaiting(&self) {
         fence(SeqCst);
@@ -260,6 +276,7 @@ impl Agent {
         let is_waiting = |linked: &Linked| linked.is_early() || linked.pipe.is_blocked();
         let has_to_retry =
             !self.deferred.is_empty() || self.linked.values().any(is_waiting) || self.copies_go_on;
+        let has_to_retry = has_to_retry || self.membership.is_renewing();
         let pause = if has_to_retry {
             RETRY_PAUSE
         } else {
@@ -357,6 +374,9 @@ impl Agent {
     /// Whether a command can be sent to the primary of its slots, or executed if that is here.
     fn routability(&self, call: &Call) -> Routability {
         match self.node.route_of(&call.slots, call.by_key) {
+            Route::Here if self.membership.is_renewing() => {
+                Routability::Closed(Fail::SLOT_UNSERVED)
+            }
             Route::Here | Route::Apart => Routability::Open,
             Route::At(primary) if self.node.is_linked(primary) => Routability::Open,
             Route::At(_) => Routability::Closed(Fail::PRIMARY_UNREACHABLE),
@@ -372,7 +392,9 @@ impl Agent {
                 return self.forward(forward);
             }
             // Nothing changes soon without a majority.
-            Routability::Closed(fail) if !self.membership.has_lease() => {
+            Routability::Closed(fail)
+                if !self.membership.has_lease() && !self.membership.is_renewing() =>
+            {
                 return self.turn_back(&forward, &fail);
             }
             _ => {}
