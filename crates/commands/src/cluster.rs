@@ -62,7 +62,7 @@ pub struct UnservedFigures {
     pub ranges: String,
     /// Unix time in seconds at which they lost their owners; 0 if it is not known.
     pub since: u64,
-    /// Name of the last owner, which they wait for; empty if it is not known any more.
+    /// Name of the last owner, which they wait for; empty if it has returned without their data.
     pub awaited: String,
     /// Address of that node for clients.
     pub address: String,

@@ -38,12 +38,15 @@ pub(crate) struct Sparse {
     pub with_data: BTreeSet<u16>,
 }
 
+/// Last owner of slots that it has returned without.
+const NOBODY: u16 = u16::MAX;
+
 /// Adjacent slots without owners, lost in the same view with the same node.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Lost {
     first: u16,
     last: u16,
-    /// Last owner.
+    /// Last owner, or [`NOBODY`].
     owner: u16,
     /// Epoch of the first view without it.
     epoch: u64,
@@ -211,6 +214,23 @@ impl Sparse {
             slots.skip(run.first.into()).for_each(|slot| *slot = Some((run.owner, run.epoch)));
         }
         slots
+    }
+
+    /// Records that a node accepts slots without having claimed those that wait for it: it has
+    /// returned without their data. It may have data later, but not these.
+    pub fn return_without_data(&mut self, number: u16) {
+        if !self.may_claim(number) {
+            return;
+        }
+        let mut former: Vec<Vec<u16>> = expand(&self.former).into_iter().map(Vec::from).collect();
+        for run in self.lost.iter_mut().filter(|run| run.owner == number) {
+            run.owner = NOBODY;
+            for former in &mut former[usize::from(run.first)..=usize::from(run.last)] {
+                former.retain(|node| *node != number);
+                former.push(number);
+            }
+        }
+        self.former = runs(&former);
     }
 
     /// Whether this node was the last owner of slots without owners.

@@ -730,13 +730,19 @@ impl<'a> Session<'a> {
             self.unserved.iter().any(|known| (known.epoch, &known.slots) == (of.epoch, &of.slots))
         };
         for of in unserved.iter().filter(|of| !is_known(of)) {
-            let awaited =
-                of.awaited.as_ref().map_or("a node that is not known any more".into(), |node| {
-                    format!("node {} ({:040x} at {})", node.number, node.uuid, node.client)
-                });
+            let awaited = match &of.awaited {
+                Some(node) => format!(
+                    "until node {} ({:040x} at {}) returns with its data; CLUSTER FAILOVER TAKEOVER \
+                     gives it up",
+                    node.number, node.uuid, node.client
+                ),
+                None => "since their last owner has returned without its data; CLUSTER FAILOVER \
+                         TAKEOVER gives these up"
+                    .into(),
+            };
             let line = format!(
                 "cluster: {} hash slots have no owner since view {} ({}): commands on them are \
-                 refused until {awaited} returns with its data; CLUSTER FAILOVER TAKEOVER gives it up",
+                 refused {awaited}",
                 of.count(),
                 of.epoch,
                 of.ranges()

@@ -239,10 +239,29 @@ fn slots_wait_for_the_last_owner_while_it_may_return_with_data() {
     state.apply(Command::BeginAnew { epoch: state.epoch });
     // It is back, and has not said yet that it has the data.
     join(&mut state, back(2, 2));
-    state.apply(Command::Hold { number: 1, incarnation: 2, holds: true });
     assert_eq!((held(&state), state.unserved().len()), (held_before, 1));
     state.apply(Command::HoldUnheld { number: 1, incarnation: 2, epoch: 0 });
     assert_eq!((held(&state)[1], state.unserved().len()), (count, 0));
+}
+
+#[test]
+fn a_last_owner_that_returned_without_data_claims_nothing_later() {
+    let (mut state, count) = two_of_three_failed();
+    join(&mut state, back(2, 2));
+    state.apply(Command::Hold { number: 1, incarnation: 2, holds: true });
+    let unserved = state.unserved();
+    assert!(unserved.len() == 1 && unserved[0].count() == count && unserved[0].awaited.is_none());
+    arrive_all(&mut state);
+    // Its data now are those of other slots.
+    join(&mut state, back(2, 3));
+    state.apply(Command::HoldUnheld { number: 1, incarnation: 3, epoch: 0 });
+    state.apply(Command::Hold { number: 1, incarnation: 3, holds: true });
+    state.apply(Command::BeginAnew { epoch: state.epoch });
+    assert_eq!(state.lost_until(state.epoch), count);
+    let read = State::from_bytes(&state.to_bytes().expect("plain data"));
+    assert_eq!(read.expect("the same"), state);
+    state.apply(Command::TakeOver { epoch: state.epoch });
+    assert_eq!(state.lost_until(state.epoch), 0);
 }
 
 #[test]
@@ -352,42 +371,66 @@ fn a_sparse_state_survives_being_written_down_and_is_small() {
 /// Members join, fail, accept, give up, claim and report, in random order.
 #[test]
 fn each_view_is_possible_after_the_one_before() {
-    assert_eq!(resets_in_random_order(), 0);
+    let (lost, given_up) = losses_in_random_order();
+    assert!(lost == 0 && given_up > 0, "{lost} {given_up}");
 }
 
 #[test]
 fn a_slot_that_is_reset_while_a_node_keeps_its_data_is_found() {
     RESETS_ALONE.set(true);
-    assert!(resets_in_random_order() > 0);
+    assert!(losses_in_random_order().0 > 0);
     RESETS_ALONE.set(false);
 }
 
-/// Slots that have got an owner again without their last one, although a node kept their data and
-/// the operator did not decide that.
-fn resets(before: &State, command: &Command, after: &State) -> usize {
-    let keepers = before.keepers();
-    let former = before.sparse.as_ref().map(|sparse| sparse.former.clone()).unwrap_or_default();
-    let (former, owners) = (expand(&former), expand(&after.ranges));
-    let claims = match *command {
-        Command::HoldUnheld { number, .. } => Some(number),
-        Command::TakeOver { .. } => return 0,
-        _ => None,
-    };
-    let mut count = 0;
-    for of in before.sparse.iter().flat_map(Sparse::waiting) {
-        for slot in of.slots.iter().flat_map(|(first, last)| *first..=*last) {
-            let former = former[usize::from(slot)];
-            let is_kept = former.iter().chain([&of.owner]).any(|node| keepers.contains(node));
-            let is_served = !owners[usize::from(slot)].is_empty();
-            count += usize::from(is_kept && is_served && claims != Some(of.owner));
-        }
-    }
-    count
+/// Data of some slots on the disks of all nodes. After each view every owner writes what the
+/// primary acknowledges.
+#[derive(Default)]
+struct Disks {
+    of: BTreeMap<u16, Vec<u64>>,
+    acknowledged: Vec<u64>,
+    /// Slots that continued without something acknowledged, though a node kept its data and the
+    /// operator did not give them up.
+    lost: usize,
+    /// Slots that did so by the operator's decision.
+    given_up: usize,
 }
 
-fn resets_in_random_order() -> usize {
-    let (mut appointed, mut claimed, mut reset) = (0, 0, 0);
-    for seed in 1..=10_u64 {
+/// Every so many slots, one has data.
+const APART: usize = 128;
+
+impl Disks {
+    /// Records a view, and writes. `may_lose` holds for slots that no node kept data of, and those
+    /// that were given up.
+    fn adopt(&mut self, before: &Past, now: &Past, may_lose: &dyn Fn(u16) -> (bool, bool)) {
+        let [old, new] = [before, now].map(|past| expand(&past.ranges));
+        let count = usize::from(SLOTS) / APART;
+        self.acknowledged.resize(count, 0);
+        for at in 0..count {
+            let (old, new) = (old[at * APART], new[at * APART]);
+            let Some(primary) = new.first() else { continue };
+            let value = |disks: &Self, node| disks.of.get(node).map_or(0, |disk| disk[at]);
+            let has = value(self, primary);
+            if has < self.acknowledged[at] {
+                let (is_forsaken, is_given_up) = may_lose((at * APART) as u16);
+                self.given_up += usize::from(is_given_up);
+                self.lost += usize::from(!is_given_up && !is_forsaken);
+            }
+            // Importers have been sent what the primary has.
+            let may_import = |node| old.contains(node) || old.contains(primary);
+            assert!(new.iter().all(|node| node == primary || may_import(node)));
+            self.acknowledged[at] = has + 1;
+            for node in new {
+                let disk = self.of.entry(*node).or_insert_with(|| vec![0; count]);
+                disk[at] = has + 1;
+            }
+        }
+    }
+}
+
+/// Numbers of slots in [`Disks`] that were lost, and that were given up.
+fn losses_in_random_order() -> (usize, usize) {
+    let (mut appointed, mut claimed, mut losses) = (0, 0, (0, 0));
+    for seed in 1..=16_u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut below = |bound: u64| {
             random ^= random << 13;
@@ -397,6 +440,12 @@ fn resets_in_random_order() -> usize {
         };
         let copies = 1 + below(3) as u16;
         let mut state = sparse(copies, 3);
+        if seed % 2 == 0 {
+            keep_all(&mut state, 3);
+        }
+        let mut disks = Disks::default();
+        let begun = state.history.back().expect("a view");
+        disks.adopt(begun, begun, &|_| (false, false));
         for step in 0..60 {
             let first = state.epoch;
             let before = state.history.back().expect("a view").clone();
@@ -421,7 +470,10 @@ fn resets_in_random_order() -> usize {
                 }),
                 2 => Command::Remove { number, incarnation },
                 3 => Command::Hold { number, incarnation, holds: below(3) > 0 },
-                4 => Command::HoldUnheld { number, incarnation, epoch },
+                // Nodes without data claim nothing.
+                4 if disks.of.contains_key(&number) => {
+                    Command::HoldUnheld { number, incarnation, epoch }
+                }
                 5 => Command::BeginAnew { epoch },
                 6 => Command::TakeOver { epoch },
                 7 => Command::KeepsData { number, incarnation },
@@ -431,7 +483,11 @@ fn resets_in_random_order() -> usize {
             let is_claim = matches!(command, Command::HoldUnheld { .. });
             let was = state.clone();
             state.apply(command.clone());
-            reset += resets(&was, &command, &state);
+            // A node that does not wait for its data has none.
+            if let Command::Join(Applicant { waits_for_data: false, uuid, .. }) = command {
+                disks.of.remove(&state.nodes[&uuid].info.number);
+            }
+            let may_lose = may_lose(&was, &command);
             appointed += usize::from(is_arrival && state.epoch > first);
             claimed += usize::from(is_claim && state.epoch > first);
             let mut last = &before;
@@ -440,10 +496,12 @@ fn resets_in_random_order() -> usize {
                     let named = slots.iter().any(|run| (run.0..=run.1).contains(&slot));
                     is_arrival && owner == number && named
                 });
+                disks.adopt(last, past, &may_lose);
                 last = past;
             }
             assert!(state.epoch - first <= 6, "seed {seed} step {step}");
         }
+        losses = (losses.0 + disks.lost, losses.1 + disks.given_up);
         // In the end the placement is the wanted one.
         let numbers: Vec<(u16, u32)> =
             state.members().map(|node| (node.info.number, node.info.incarnation)).collect();
@@ -456,5 +514,25 @@ fn resets_in_random_order() -> usize {
         assert!(expand(&state.ranges).iter().all(|owners| owners.len() == wanted), "seed {seed}");
     }
     assert!(appointed > 20 && claimed > 0, "{appointed} {claimed}");
-    reset
+    losses
+}
+
+/// Whether no node kept data of a slot before a command, and whether the operator gives it up.
+fn may_lose(before: &State, command: &Command) -> impl Fn(u16) -> (bool, bool) {
+    let keepers = before.keepers();
+    let owners: Vec<Vec<u16>> = expand(&before.ranges).into_iter().map(Vec::from).collect();
+    let sparse = before.sparse.clone().expect("few owners");
+    let until = match *command {
+        Command::TakeOver { epoch } => epoch,
+        _ => 0,
+    };
+    move |slot| {
+        let holds = |(first, last): &(u16, u16)| (*first..=*last).contains(&slot);
+        let waiting = sparse.waiting().into_iter().find(|of| of.slots.iter().any(holds));
+        let former = expand(&sparse.former)[usize::from(slot)].to_vec();
+        let mut nodes = owners[usize::from(slot)].iter().chain(&former);
+        let awaits = waiting.as_ref().is_some_and(|of| keepers.contains(&of.owner));
+        let is_forsaken = !awaits && !nodes.any(|node| keepers.contains(node));
+        (is_forsaken, waiting.is_some_and(|of| of.epoch <= until))
+    }
 }

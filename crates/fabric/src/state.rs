@@ -247,7 +247,7 @@ struct Keeping {
 pub struct Unserved {
     /// Ranges of the slots, each by first and last.
     pub slots: Vec<(u16, u16)>,
-    /// The last owner, if it is still known.
+    /// The last owner; none if it has returned without the data.
     pub awaited: Option<MemberInfo>,
     /// Unix time in milliseconds at which they lost their owners, once it is agreed on.
     pub since_ms: Option<u64>,
@@ -634,6 +634,8 @@ impl State {
             self.push_view(members.clone(), owners, Some(sparse.incoming.clone()));
             event = Event::Rest;
         }
+        let accepting = holders.iter().filter(|member| member.weight > 0);
+        accepting.for_each(|member| sparse.return_without_data(member.node.0));
         let waiting = sparse.waiting();
         self.keeping.since.retain(|epoch, _| waiting.iter().any(|of| of.epoch == *epoch));
         self.sparse = Some(sparse);
