@@ -156,3 +156,41 @@ fn commands_wait_while_a_member_that_was_stopped_renews_its_lease() {
     }
     panic!("commands were refused each time: {replies:?}");
 }
+
+/// Sends pipelines until the server closes the connection; returns all replies.
+fn load(mut client: Client, which: usize) -> Vec<String> {
+    let mut replies = Vec::new();
+    for round in 0.. {
+        for at in 0..50 {
+            client.send(&["SET", &format!("key{which}:{at}"), &round.to_string()]);
+        }
+        for _ in 0..50 {
+            let Some(reply) = client.receive() else { return replies };
+            replies.push(show(&reply));
+        }
+    }
+    replies
+}
+
+#[test]
+fn a_member_that_is_stopped_in_order_answers_its_clients_first() {
+    let flags = "--cluster-node-timeout 8000 --cluster-copies 2";
+    let founder = start(scratch("secret"), &format!("{FOUND} {flags}"));
+    await_service(&founder);
+    let others = [(); 2].map(|()| start(scratch("secret"), &format!("{} {flags}", join(&founder))));
+    eventually("each member has its share", || have_shares(&[&founder, &others[0], &others[1]], 2));
+    let [mut second, _third] = others;
+    let loads: Vec<_> = (0..8)
+        .map(|which| {
+            let client = second.connect();
+            std::thread::spawn(move || load(client, which))
+        })
+        .collect();
+    let mut client = founder.connect();
+    eventually("there is load", || field(&mut client, "cluster_commands_served") > 1000);
+    second.signal(libc::SIGTERM);
+    let replies: Vec<String> = loads.into_iter().flat_map(|load| load.join().unwrap()).collect();
+    assert_eq!(second.exit_code(), Some(0), "{}", second.output());
+    let unknown = replies.iter().filter(|reply| reply.starts_with("UNKNOWN")).count();
+    assert!(unknown == 0 && replies.len() > 1000, "{unknown} of {}", replies.len());
+}

@@ -221,8 +221,7 @@ fn members_that_a_take_over_left_behind_join_the_new_cluster_and_keep_their_file
     eventually("it takes over", || call(&mut client, "CLUSTER FAILOVER TAKEOVER") == "OK");
     let mut own: Vec<usize> = Vec::new();
     eventually("it takes writes", || {
-        let replies =
-            each(&mut survivor.0.connect(), |at| format!("SET key{at} written{at}"));
+        let replies = each(&mut survivor.0.connect(), |at| format!("SET key{at} written{at}"));
         own.extend((0..KEYS).filter(|&at| replies[at] == "OK"));
         own.len() > KEYS / 3
     });

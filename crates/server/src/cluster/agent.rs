@@ -24,7 +24,9 @@ use petrel_commands::Fail;
 use petrel_net::Poll;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{
+    Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
+};
 use std::time::{Duration, Instant};
 
 /// Number of commands taken before anything is sent.
@@ -207,6 +209,7 @@ impl Agent {
     fn turn(&mut self) -> bool {
         self.machine.begin_turn();
         self.note_keeping();
+        let drains = self.membership.drain.is_wanted.load(Acquire);
         let (mut has_more, mut has_taken_all) = (false, false);
         // The commands of these clients are in the queue by now, or before it.
         let unwatched = std::mem::take(&mut *self.membership.unwatched.lock());
@@ -247,6 +250,9 @@ impl Agent {
         self.machine.end_turn();
         has_more |= self.send();
         self.deliver_replies();
+        if drains && has_taken_all && self.is_drained() {
+            self.membership.drain.is_over.store(true, Release);
+        }
         if std::mem::take(&mut self.has_news) {
             self.wake_awaiting();
         }
@@ -260,6 +266,14 @@ impl Agent {
             self.keeps_data = true;
             self.transport.keeps_data();
         }
+    }
+
+    /// Whether no client waits for a reply that depends on other members, except blocked ones.
+    fn is_drained(&self) -> bool {
+        let workers = &self.machine.host.server.workers;
+        self.deferred.is_empty()
+            && self.waiting.values().all(|waiting| waiting.is_parked)
+            && !workers.iter().any(|worker| worker.awaits_owners.load(Relaxed))
     }
 
     /// Wakes workers with output that waits for other owners.

@@ -18,7 +18,9 @@ use petrel_net::{Poll, Waker};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -54,6 +56,14 @@ impl Inbox {
     }
 }
 
+/// Wait of a stop for replies to forwarded commands.
+#[derive(Default)]
+pub(in crate::cluster) struct Drain {
+    pub is_wanted: AtomicBool,
+    /// Set by the agent.
+    pub is_over: AtomicBool,
+}
+
 /// State of the cluster shared with the rest of the server.
 pub struct Membership {
     pub(in crate::cluster) tasks: TaskSender,
@@ -67,6 +77,8 @@ pub struct Membership {
     pub(in crate::cluster) lease_until: AtomicU64,
     /// The number of the [`Tick`] until which commands wait for a renewal of the lease.
     pub(in crate::cluster) awaits_lease_until: AtomicU64,
+    /// Progress of [`Member::drain`](crate::state::member::Member::drain).
+    pub(in crate::cluster) drain: Drain,
     pub(in crate::cluster) state: Mutex<State>,
     /// The epoch of a view, and the mark of its primaries.
     pub(in crate::cluster) marked: Mutex<(u64, u64)>,
@@ -201,6 +213,7 @@ impl Membership {
             lanes: RwLock::default(),
             lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
             awaits_lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
+            drain: Drain::default(),
             state: Mutex::default(),
             marked: Mutex::default(),
             figures: Figures::default(),
