@@ -8,8 +8,8 @@ use crate::settings::{Settings, Timing};
 use crate::state::{Admission, MemberInfo};
 use crate::trust::{Credentials, Trust, TrustError, key_of};
 use crate::wire::{
-    HELLO_MAX, Hello, Kind, PROTOCOL_NEWEST, PROTOCOL_OLDEST, Refusal, Welcome, dated,
-    decode_dated, read_frame, write_frame,
+    Attached, HELLO_MAX, Hello, Kind, PROTOCOL_NEWEST, PROTOCOL_OLDEST, Refusal, Welcome, dated,
+    decode_dated, encode, read_frame, write_frame,
 };
 use parking_lot::Mutex;
 use petrel_cluster::{Identity, Node};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -68,6 +68,12 @@ pub(crate) struct Bus {
     pub consensus: Mutex<ConsensusStatus>,
     pub events: Mutex<Box<dyn Events>>,
     pub traffic: Mutex<BTreeMap<u128, Traffic>>,
+    /// Whether the host keeps data on disk.
+    pub keeps_data: AtomicBool,
+    /// Address of a member of the cluster that continues this node's, once one was found.
+    pub superseded: Mutex<Option<String>>,
+    /// State with which this node founds its cluster again.
+    pub generation: Mutex<Option<Vec<u8>>>,
     /// Addresses of nodes that have moved.
     pub discovery: Discovery,
     log_throttle: LogThrottle,
@@ -169,6 +175,10 @@ impl fmt::Display for Refusal {
             }
             Refusal::Full => f.write_str("the cluster has its maximum number of members"),
             Refusal::NotAMember => f.write_str("the node is not a member"),
+            Refusal::Superseded => f.write_str(
+                "the operator has continued the node's cluster without its majority; it joins that \
+                 one",
+            ),
         }
     }
 }
@@ -200,6 +210,9 @@ impl Bus {
             consensus: Mutex::default(),
             events: Mutex::new(events),
             traffic: Mutex::default(),
+            keeps_data: AtomicBool::new(false),
+            superseded: Mutex::default(),
+            generation: Mutex::default(),
             discovery: Discovery::default(),
             log_throttle: LogThrottle::default(),
         })
@@ -298,14 +311,19 @@ impl Bus {
         let stream = connector.connect(name, stream).await?;
         let mut stream = TlsStream::from(stream);
         let asked = SystemTime::now();
-        write_frame(&mut stream, &dated(&self.hello())?).await?;
+        write_frame(&mut stream, &self.attach(dated(&self.hello())?)?).await?;
         stream.flush().await?;
         let welcome = read_frame(&mut stream, HELLO_MAX).await?;
-        let (welcome, clock) = decode_dated(&welcome)?;
-        self.check_clock(address, clock, asked);
+        let (welcome, attached) = decode_dated(&welcome)?;
+        self.check_clock(address, attached.clock, asked);
         let hello = match welcome {
             Welcome::Hello(hello) => hello,
-            Welcome::Refused(refusal) => return Err(ConnectError::RefusedBy(refusal)),
+            Welcome::Refused(refusal) => {
+                if refusal == Refusal::Superseded && self.is_continued_by(&attached) {
+                    *self.superseded.lock() = Some(address.into());
+                }
+                return Err(ConnectError::RefusedBy(refusal));
+            }
         };
         let peer = self.know(kind, &stream, &hello).map_err(ConnectError::Refused)?;
         if peer.uuid == self.uuid() { Err(ConnectError::OwnAddress) } else { Ok((stream, peer)) }
@@ -328,14 +346,20 @@ impl Bus {
         let kind = Kind::of(preamble).ok_or(ConnectError::Foreign)?;
         let acceptor = TlsAcceptor::from(self.credentials.lock().server.clone());
         let mut stream = TlsStream::from(acceptor.accept(stream).await?);
-        let (hello, clock): (Hello, _) = decode_dated(&read_frame(&mut stream, HELLO_MAX).await?)?;
-        self.check_clock(&from.ip().to_string(), clock, began);
+        let (hello, attached): (Hello, _) =
+            decode_dated(&read_frame(&mut stream, HELLO_MAX).await?)?;
+        self.check_clock(&from.ip().to_string(), attached.clock, began);
+        if self.is_continued_by(&attached) {
+            let state = self.agreed.state.lock();
+            let known = state.nodes.get(&hello.uuid).map(|node| node.info.bus.clone());
+            *self.superseded.lock() = known;
+        }
         let known = self.know(kind, &stream, &hello);
         let welcome = match &known {
             Ok(_) => Welcome::Hello(self.hello()),
             Err(refusal) => Welcome::Refused(refusal.clone()),
         };
-        write_frame(&mut stream, &dated(&welcome)?).await?;
+        write_frame(&mut stream, &self.attach(dated(&welcome)?)?).await?;
         stream.flush().await?;
         match known {
             Ok(peer) => Ok((kind, stream, peer)),
@@ -345,6 +369,18 @@ impl Bus {
                 Err(ConnectError::Refused(refusal))
             }
         }
+    }
+
+    /// Appends the clusters that this node's cluster continues.
+    fn attach(&self, mut message: Vec<u8>) -> io::Result<Vec<u8>> {
+        message.extend(encode(&self.agreed.state.lock().ancestors())?);
+        Ok(message)
+    }
+
+    /// Whether the other side's cluster continues this node's.
+    fn is_continued_by(&self, attached: &Attached) -> bool {
+        let cluster = self.origin.lock().cluster;
+        cluster.is_some_and(|cluster| attached.ancestors.contains(&cluster))
     }
 
     /// Logs a warning if the other side's clock, read after `began`, differs from the one here.
@@ -371,8 +407,11 @@ impl Bus {
             return Err(Refusal::Protocol { oldest: PROTOCOL_OLDEST, newest: PROTOCOL_NEWEST });
         }
         let cluster = self.origin.lock().cluster;
-        if cluster.is_some() && hello.cluster.is_some() && cluster != hello.cluster {
-            return Err(Refusal::OtherCluster);
+        if let (Some(own), Some(theirs)) = (cluster, hello.cluster)
+            && own != theirs
+        {
+            let is_ancestor = self.agreed.state.lock().continues(theirs);
+            return Err(if is_ancestor { Refusal::Superseded } else { Refusal::OtherCluster });
         }
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let key = certificates.first().and_then(key_of).ok_or(Refusal::OtherKey)?;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use petrel_cluster::{Identity, Node};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// Maximum number of join attempts remembered while a former incarnation may be alive.
 const ATTEMPTS_MAX: usize = 1024;
@@ -63,6 +63,10 @@ impl Leader {
                 self.propose(Command::Leave { number, incarnation }).await
             }
             Request::Forget { uuid } => self.propose(Command::Forget { uuid }).await,
+            Request::KeepsData { number, incarnation } => {
+                self.propose(Command::KeepsData { number, incarnation }).await
+            }
+            Request::TakeOver { epoch } => self.propose(Command::TakeOver { epoch }).await,
             Request::Raft(_) | Request::Gossip(_) | Request::HasAux { .. } => {
                 Reply::Failed("not for the leader".into())
             }
@@ -194,9 +198,19 @@ impl Leader {
         }
     }
 
-    /// Lets slots start empty that have waited long enough for their last owner. Slots lost
-    /// meanwhile wait for another period.
+    /// Records since when slots have no owner. Lets those start empty that have waited long enough
+    /// for their last owner, and of which no former owner keeps data. Slots lost meanwhile wait for
+    /// another period.
     async fn release_lost_slots(&self) {
+        let undated = {
+            let unserved = self.bus.agreed.state.lock().unserved();
+            unserved.into_iter().find(|of| of.since_ms.is_none()).map(|of| of.epoch)
+        };
+        if let Some(epoch) = undated {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let unix_ms = now.as_millis().try_into().unwrap_or(u64::MAX);
+            self.propose(Command::LostSince { epoch, unix_ms }).await;
+        }
         let now = Instant::now();
         let (epoch, count) = {
             let state = self.bus.agreed.state.lock();
@@ -210,11 +224,11 @@ impl Leader {
                 return;
             }
             *known = None;
-            (epoch, state.lost_until(epoch))
+            (epoch, state.forsaken_until(epoch))
         };
         if count > 0 {
             let line =
-                format!("cluster: no member has the data of {count} slots: they start empty");
+                format!("cluster: no node keeps the data of {count} slots: they start empty");
             self.bus.log(Level::Warning, line);
             self.propose(Command::BeginAnew { epoch }).await;
         }

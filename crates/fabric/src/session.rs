@@ -7,9 +7,9 @@ use crate::events::Level;
 use crate::leader::Leader;
 use crate::leader_client::LeaderClient;
 use crate::links::Links;
-use crate::raft::{Consensus, Store};
+use crate::raft::{Consensus, Origin, Store, StoreError};
 use crate::settings::{Hold, Role, Start};
-use crate::state::{Admission, Applicant, MemberInfo, Step, VoterId};
+use crate::state::{Admission, Applicant, MemberInfo, State, Step, Unserved, VoterId};
 use crate::swim::Swim;
 use crate::wire::{Refusal, Reply, Request};
 use crate::{HostCommand, Lease, random_u64};
@@ -29,6 +29,10 @@ pub(crate) enum End {
     Again { why: String, after: Duration },
     /// The cluster rejects the node.
     Refused(Refusal),
+    /// The operator continues the cluster without its majority.
+    Generation,
+    /// Another cluster continues the node's, which joins it.
+    Superseded,
 }
 
 /// Result of a background request.
@@ -51,6 +55,30 @@ pub(crate) struct SessionContext {
     pub links: Arc<Links>,
     pub store: Store,
     pub lease: Arc<Lease>,
+}
+
+impl SessionContext {
+    /// Prepares the next session to found the cluster again, with this node as the only voter.
+    pub fn begin_generation(&self) -> Result<(), String> {
+        let bytes = [random_u64(), random_u64()];
+        let cluster = u128::from(bytes[0]) << 64 | u128::from(bytes[1]);
+        let state = self.bus.agreed.state.lock().to_bytes().map_err(|error| error.to_string())?;
+        let origin = Origin { cluster: Some(cluster), ..self.bus.origin.lock().clone() };
+        let begun = self.store.begin_generation(&origin, &state);
+        begun.map_err(|error| error.to_string())?;
+        *self.bus.origin.lock() = origin;
+        Ok(())
+    }
+
+    /// Prepares the next session to join the cluster that continues this node's.
+    pub fn follow(&self) -> Result<(), String> {
+        let Some(address) = self.bus.superseded.lock().clone() else { return Ok(()) };
+        let origin = Origin { cluster: None, id: None, ..self.bus.origin.lock().clone() };
+        self.store.follow(&origin, &address).map_err(|error| error.to_string())?;
+        *self.bus.origin.lock() = origin;
+        *self.bus.agreed.state.lock() = State::default();
+        Ok(())
+    }
 }
 
 pub(crate) struct Session<'a> {
@@ -76,6 +104,10 @@ pub(crate) struct Session<'a> {
     reported_aux: u64,
     /// Epoch and imported slots of the host's last arrival report.
     arrived: Option<(u64, Vec<(u16, u16)>)>,
+    /// Epoch of the last view of which the operator has given up slots without owners.
+    taken_over: Option<u64>,
+    /// Slots without owners that were logged.
+    unserved: Vec<Unserved>,
 }
 
 impl<'a> Session<'a> {
@@ -104,6 +136,8 @@ impl<'a> Session<'a> {
             hold: None,
             reported_aux: 0,
             arrived: None,
+            taken_over: None,
+            unserved: Vec::new(),
         };
         let end = match session.begin().await {
             Ok(()) => session.live(inbound, commands, &mut reported).await,
@@ -118,7 +152,13 @@ impl<'a> Session<'a> {
         let bus = &self.around.bus;
         let mut origin = bus.origin.lock().clone();
         self.around.store.mend(&origin)?;
-        if origin.id.is_none() && matches!(bus.settings.start, Start::Create) {
+        let failed = |error: StoreError| error.to_string();
+        let successor = self.around.store.successor().map_err(failed)?;
+        let founds = matches!(bus.settings.start, Start::Create) && successor.is_none();
+        *bus.superseded.lock() = successor.filter(|_| origin.id.is_none());
+        *bus.generation.lock() = self.around.store.generation().map_err(failed)?;
+        let continues = bus.generation.lock().is_some();
+        if origin.id.is_none() && founds {
             origin.id = Some(1);
             self.around.store.set_origin(&origin).map_err(|error| error.to_string())?;
             *bus.origin.lock() = origin.clone();
@@ -126,8 +166,7 @@ impl<'a> Session<'a> {
         let Some(id) = origin.id else { return Ok(()) };
         self.take_part(id).await?;
         // The founder creates the initial configuration.
-        if id == 1
-            && origin.cluster.is_none()
+        if (id == 1 && origin.cluster.is_none() && founds || continues)
             && let Some(consensus) = &self.consensus
         {
             let announced = bus.announced.lock().clone();
@@ -186,6 +225,7 @@ impl<'a> Session<'a> {
                 command = commands.recv() => self.handle_command(command),
                 () = agreed.changed.notified() => {
                     self.report_aux();
+                    self.log_unserved();
                     self.report_views()
                 }
                 outcome = reported.recv() => match outcome {
@@ -248,6 +288,8 @@ impl<'a> Session<'a> {
                 tokio::spawn(async move { client.ask(Request::Forget { uuid }).await });
                 return None;
             }
+            Some(HostCommand::TakeOver(epoch)) => self.taken_over = Some(epoch),
+            Some(HostCommand::Generation) => return Some(End::Generation),
             Some(HostCommand::AwaitAux(wait)) => {
                 tokio::spawn(self.client().await_aux(wait));
                 return None;
@@ -303,6 +345,10 @@ impl<'a> Session<'a> {
         if let Some(end) = self.is_gone() {
             return Some(end);
         }
+        let is_member_once = self.around.bus.origin.lock().id.is_some();
+        if is_member_once && self.around.bus.superseded.lock().is_some() {
+            return Some(End::Superseded);
+        }
         if !self.is_asking {
             self.is_asking = true;
             match self.admission {
@@ -320,6 +366,8 @@ impl<'a> Session<'a> {
         }
         self.announce();
         self.update_status();
+        // An error ends consensus at its next write.
+        drop(self.around.store.sync_committed());
         None
     }
 
@@ -372,7 +420,13 @@ impl<'a> Session<'a> {
                 swim.announce(member.id, member.info.incarnation);
             }
         }
+        // Members of the cluster that this one continues may be alive, and do not know that.
+        let failed = state.failed().filter(|_| !state.ancestors().is_empty());
+        let targets: Vec<Target> = failed.map(|node| Target::of(&self.around.bus, node)).collect();
         drop(state);
+        for target in targets {
+            self.around.control.cast(target, Request::Gossip(Vec::new()));
+        }
         self.gossip();
     }
 
@@ -479,6 +533,12 @@ impl<'a> Session<'a> {
             }
             *bus.origin.lock() = origin;
         }
+        *bus.superseded.lock() = None;
+        if bus.generation.lock().take().is_some()
+            && let Err(error) = self.around.store.end_generation()
+        {
+            return again(error.to_string());
+        }
         if self.consensus.is_none()
             && let Err(error) = self.take_part(admission.id).await
         {
@@ -525,6 +585,8 @@ impl<'a> Session<'a> {
                 }
                 return again("this node is not a member any more");
             }
+            // A restart knows every view that the host has known.
+            drop(self.around.store.sync_committed());
             self.report_view(own, step);
         }
     }
@@ -602,6 +664,7 @@ impl<'a> Session<'a> {
         };
         self.repeat_hold_request(admission);
         self.repeat_arrival_report();
+        self.repeat_reports(admission);
         let is_renewal = matches!(request, Request::Renew { .. });
         let has_lease = self.around.lease.holds();
         tokio::spawn(async move {
@@ -637,6 +700,59 @@ impl<'a> Session<'a> {
         tokio::spawn(async move {
             client.ask(request).await;
         });
+    }
+
+    /// Repeats that this node keeps data, and that the operator has given up slots without owners,
+    /// until that is agreed on.
+    fn repeat_reports(&mut self, admission: Admission) {
+        let bus = &self.around.bus;
+        let Admission { number, incarnation, .. } = admission;
+        let state = bus.agreed.state.lock();
+        let keeps = bus.keeps_data.load(Ordering::Acquire) && !state.keeps_data(bus.uuid());
+        self.taken_over = self.taken_over.filter(|&epoch| state.lost_until(epoch) > 0);
+        drop(state);
+        let keeps = keeps.then_some(Request::KeepsData { number, incarnation });
+        let taken_over = self.taken_over.map(|epoch| Request::TakeOver { epoch });
+        for request in keeps.into_iter().chain(taken_over) {
+            let client = self.client();
+            tokio::spawn(async move { client.ask(request).await });
+        }
+    }
+
+    /// Logs slots that have lost their owners, and slots that have owners again.
+    fn log_unserved(&mut self) {
+        if self.admission.is_none() {
+            return;
+        }
+        let bus = &self.around.bus;
+        let unserved = bus.agreed.state.lock().unserved();
+        let is_known = |of: &Unserved| {
+            self.unserved.iter().any(|known| (known.epoch, &known.slots) == (of.epoch, &of.slots))
+        };
+        for of in unserved.iter().filter(|of| !is_known(of)) {
+            let awaited = match &of.awaited {
+                Some(node) => format!(
+                    "until node {} ({:040x} at {}) returns with its data; CLUSTER FAILOVER TAKEOVER \
+                     gives it up",
+                    node.number, node.uuid, node.client
+                ),
+                None => "since their last owner has returned without its data; CLUSTER FAILOVER \
+                         TAKEOVER gives these up"
+                    .into(),
+            };
+            let line = format!(
+                "cluster: {} hash slots have no owner since view {} ({}): commands on them are \
+                 refused {awaited}",
+                of.count(),
+                of.epoch,
+                of.ranges()
+            );
+            bus.log(Level::Warning, line);
+        }
+        if unserved.is_empty() && !self.unserved.is_empty() {
+            bus.log(Level::Notice, "cluster: every hash slot has an owner again".into());
+        }
+        self.unserved = unserved;
     }
 
     /// Whether a leaving node has handed over everything that others need, or its time is up.

@@ -45,9 +45,10 @@ pub enum Hold {
     /// cancels the request, even if that member leaves again.
     ///
     /// With [`Copies::Of`]: take the slots without owners of which it was the last owner, because
-    /// it has returned with their data, whatever other members hold. They wait for it for 12 to 24
-    /// node timeouts. After [`Hold::Take`] instead of this, it counts as returned without data, and
-    /// they start empty.
+    /// it has returned with their data, whatever other members hold. They wait for it, or for 12 to
+    /// 24 node timeouts if no former owner [keeps data](crate::Fabric::keeps_data). After
+    /// [`Hold::Take`] instead of this, it counts as returned without data. Also reports that it has
+    /// data of slots that wait for another node, for [`crate::Fabric::take_over`].
     TakeUnheld,
     /// Give up its slots.
     GiveUp,
@@ -97,7 +98,7 @@ pub(crate) struct Timing {
     pub redial: Duration,
     /// Maximum duration of a handshake.
     pub handshake: Duration,
-    /// Time for which slots without owners wait for their last owner.
+    /// Time for which slots without owners wait for their last owner if no node keeps their data.
     pub grace: Duration,
     /// Maximum time for which a leaving member waits until others have imported its slots.
     pub handover: Duration,

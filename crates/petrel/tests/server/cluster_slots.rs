@@ -14,21 +14,24 @@ fn field(client: &mut Client, name: &str) -> usize {
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(usize::MAX)
 }
 
-/// Waits until every slot has `copies` owners with its data, and no more slots are to move: each
-/// server then has its share.
-fn await_homes(servers: &[&Server], copies: usize) {
-    eventually("every slot has its homes", || {
-        let mut held = Vec::new();
-        let is_still = servers.iter().all(|server| {
-            let mut client = server.connect();
-            held.push(field(&mut client, "cluster_slots_held"));
-            call(&mut client, "CLUSTER INFO").starts_with("cluster_state:ok\r\n")
-                && field(&mut client, "cluster_slots_coming") == 0
-        });
-        let share = copies * SLOTS / servers.len();
-        let has_share = held.iter().all(|held| share.abs_diff(*held) <= SLOTS / 64);
-        is_still && has_share && held.iter().sum::<usize>() == copies * SLOTS
+/// Whether every slot has `copies` owners with its data, and no more slots are to move: each server
+/// then has its share.
+pub fn have_shares(servers: &[&Server], copies: usize) -> bool {
+    let mut held = Vec::new();
+    let is_still = servers.iter().all(|server| {
+        let mut client = server.connect();
+        held.push(field(&mut client, "cluster_slots_held"));
+        call(&mut client, "CLUSTER INFO").starts_with("cluster_state:ok\r\n")
+            && field(&mut client, "cluster_slots_coming") == 0
     });
+    let share = copies * SLOTS / servers.len();
+    let has_share = held.iter().all(|held| share.abs_diff(*held) <= SLOTS / 64);
+    is_still && has_share && held.iter().sum::<usize>() == copies * SLOTS
+}
+
+/// Waits until every slot has its owners, and each server its share.
+fn await_homes(servers: &[&Server], copies: usize) {
+    eventually("every slot has its homes", || have_shares(servers, copies));
 }
 
 fn fill(client: &mut Client) {

@@ -257,7 +257,9 @@ impl Agent {
     /// thread that wakes this one.
     pub(super) fn wait(&mut self, pause: Duration) {
         let (mut awaited, mut numbers) = (Vec::new(), Vec::new());
-        for (&number, linked) in self.linked.iter().filter(|(_, linked)| !linked.is_early()) {
+        let is_read = !self.membership.is_renewing();
+        let read = self.linked.iter().filter(|(_, linked)| is_read && !linked.is_early());
+        for (&number, linked) in read {
             let Some(socket) = linked.pipe.socket() else { continue };
             awaited.push(Awaited { socket, to_write: linked.pipe.is_blocked() });
             numbers.push(number);
