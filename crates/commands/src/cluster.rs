@@ -145,8 +145,8 @@ pub trait Cluster: Send + Sync {
     /// it may order changes of the slots.
     fn lease_until(&self) -> Tick;
 
-    /// Whether the lease has ended so recently that it is probably renewed at once, as after a pause
-    /// of the process: commands are forwarded to this node itself, where they wait for that.
+    /// Whether the lease has ended so recently that it is probably renewed at once, as after a
+    /// pause of the process: commands are forwarded to this node itself, where they wait for that.
     fn awaits_lease(&self) -> bool {
         false
     }

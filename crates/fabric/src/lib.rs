@@ -165,7 +165,7 @@ pub(crate) enum HostCommand {
     Generation,
 }
 
-/// What [`Fabric::take_over`] gives up.
+/// Slots or members that [`Fabric::take_over`] gives up.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GivenUp {
     /// The last owners of these slots, and changes that only they have.

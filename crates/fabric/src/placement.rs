@@ -39,14 +39,14 @@ pub(crate) struct Sparse {
 }
 
 /// Last owner of slots that it has returned without.
-const NOBODY: u16 = u16::MAX;
+const NO_OWNER: u16 = u16::MAX;
 
 /// Adjacent slots without owners, lost in the same view with the same node.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Lost {
     first: u16,
     last: u16,
-    /// Last owner, or [`NOBODY`].
+    /// Last owner, or [`NO_OWNER`].
     owner: u16,
     /// Epoch of the first view without it.
     epoch: u64,
@@ -159,8 +159,8 @@ impl Sparse {
         runs(&owners)
     }
 
-    /// The new owner of a slot without owners: the last one if it has returned with the data. If the
-    /// operator has given that up, another former owner that has returned with data, else any.
+    /// The new owner of a slot without owners: the last one if it has returned with the data. If
+    /// the operator has given that up, another former owner that has returned with data, else any.
     fn revive(
         &self,
         lost: &mut Option<(u16, u64)>,
@@ -216,15 +216,15 @@ impl Sparse {
         slots
     }
 
-    /// Records that a node accepts slots without having claimed those that wait for it: it has
-    /// returned without their data. It may have data later, but not these.
+    /// Records that a node accepts slots and has claimed none that wait for it: it has returned
+    /// without their data. It may have data later, but not these.
     pub fn return_without_data(&mut self, number: u16) {
         if !self.may_claim(number) {
             return;
         }
         let mut former: Vec<Vec<u16>> = expand(&self.former).into_iter().map(Vec::from).collect();
         for run in self.lost.iter_mut().filter(|run| run.owner == number) {
-            run.owner = NOBODY;
+            run.owner = NO_OWNER;
             for former in &mut former[usize::from(run.first)..=usize::from(run.last)] {
                 former.retain(|node| *node != number);
                 former.push(number);
@@ -365,7 +365,8 @@ fn runs_of_lost(slots: &[Option<(u16, u64)>]) -> Vec<Lost> {
 #[cfg(test)]
 pub(crate) mod tests {
     thread_local! {
-        /// Breaks the rule that slots wait while a former owner keeps data: a test has to find that.
+        /// Breaks the rule that slots wait while a former owner keeps data: a test has to find
+        /// that.
         pub(crate) static RESETS_ALONE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     }
 }

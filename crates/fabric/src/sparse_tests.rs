@@ -382,8 +382,8 @@ fn a_slot_that_is_reset_while_a_node_keeps_its_data_is_found() {
     RESETS_ALONE.set(false);
 }
 
-/// Data of some slots on the disks of all nodes. After each view every owner writes what the
-/// primary acknowledges.
+/// Data of some slots on the disks of all nodes. After each view every owner writes the
+/// change that the primary acknowledges.
 #[derive(Default)]
 struct Disks {
     of: BTreeMap<u16, Vec<u64>>,
@@ -395,7 +395,7 @@ struct Disks {
     given_up: usize,
 }
 
-/// Every so many slots, one has data.
+/// Distance between two slots with data.
 const APART: usize = 128;
 
 impl Disks {
@@ -415,7 +415,7 @@ impl Disks {
                 self.given_up += usize::from(is_given_up);
                 self.lost += usize::from(!is_given_up && !is_forsaken);
             }
-            // Importers have been sent what the primary has.
+            // Importers have been sent the primary's data.
             let may_import = |node| old.contains(node) || old.contains(primary);
             assert!(new.iter().all(|node| node == primary || may_import(node)));
             self.acknowledged[at] = has + 1;
@@ -425,6 +425,45 @@ impl Disks {
             }
         }
     }
+}
+
+/// Draws a command, and the slots that it names if it is [`Command::Arrived`].
+fn draw(
+    state: &State,
+    step: u64,
+    disks: &Disks,
+    below: &mut impl FnMut(u64) -> u64,
+) -> (u16, Vec<(u16, u16)>, Command) {
+    let before = state.history.back().expect("a view");
+    let claimants = (0..6).filter(|&number| state.may_claim(number));
+    let claimant = claimants.min().filter(|_| below(3) == 0);
+    let incoming = before.incoming.iter().flatten().flat_map(|run| run.2.first()).next();
+    let incoming = incoming.copied().filter(|_| below(3) > 0);
+    let number = claimant.or(incoming).unwrap_or_else(|| below(6) as u16);
+    let incarnation = state.incarnations.get(usize::from(number)).copied().unwrap_or(0);
+    let epoch = state.epoch.saturating_sub(below(3));
+    let slots: Vec<(u16, u16)> = (0..1 + below(3))
+        .map(|_| {
+            let first = below(16_000);
+            (first as u16, (first + below(16_384 - first)) as u16)
+        })
+        .collect();
+    let command = match below(12) {
+        0 | 1 => Command::Join(Applicant {
+            boot: 10 + step,
+            waits_for_data: below(3) > 0,
+            ..applicant(u128::from(number) + 1)
+        }),
+        2 => Command::Remove { number, incarnation },
+        3 => Command::Hold { number, incarnation, holds: below(3) > 0 },
+        // Nodes without data claim nothing.
+        4 if disks.of.contains_key(&number) => Command::HoldUnheld { number, incarnation, epoch },
+        5 => Command::BeginAnew { epoch },
+        6 => Command::TakeOver { epoch },
+        7 => Command::KeepsData { number, incarnation },
+        _ => Command::Arrived { number, incarnation, epoch, slots: slots.clone() },
+    };
+    (number, slots, command)
 }
 
 /// Numbers of slots in [`Disks`] that were lost, and that were given up.
@@ -449,36 +488,7 @@ fn losses_in_random_order() -> (usize, usize) {
         for step in 0..60 {
             let first = state.epoch;
             let before = state.history.back().expect("a view").clone();
-            let claimants = (0..6).filter(|&number| state.may_claim(number));
-            let claimant = claimants.min().filter(|_| below(3) == 0);
-            let incoming = before.incoming.iter().flatten().flat_map(|run| run.2.first()).next();
-            let incoming = incoming.copied().filter(|_| below(3) > 0);
-            let number = claimant.or(incoming).unwrap_or_else(|| below(6) as u16);
-            let incarnation = state.incarnations.get(usize::from(number)).copied().unwrap_or(0);
-            let epoch = state.epoch.saturating_sub(below(3));
-            let slots: Vec<(u16, u16)> = (0..1 + below(3))
-                .map(|_| {
-                    let first = below(16_000);
-                    (first as u16, (first + below(16_384 - first)) as u16)
-                })
-                .collect();
-            let command = match below(12) {
-                0 | 1 => Command::Join(Applicant {
-                    boot: 10 + step,
-                    waits_for_data: below(3) > 0,
-                    ..applicant(u128::from(number) + 1)
-                }),
-                2 => Command::Remove { number, incarnation },
-                3 => Command::Hold { number, incarnation, holds: below(3) > 0 },
-                // Nodes without data claim nothing.
-                4 if disks.of.contains_key(&number) => {
-                    Command::HoldUnheld { number, incarnation, epoch }
-                }
-                5 => Command::BeginAnew { epoch },
-                6 => Command::TakeOver { epoch },
-                7 => Command::KeepsData { number, incarnation },
-                _ => Command::Arrived { number, incarnation, epoch, slots: slots.clone() },
-            };
+            let (number, slots, command) = draw(&state, step, &disks, &mut below);
             let is_arrival = matches!(command, Command::Arrived { .. });
             let is_claim = matches!(command, Command::HoldUnheld { .. });
             let was = state.clone();

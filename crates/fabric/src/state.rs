@@ -27,37 +27,19 @@
 use crate::aux_states::{AuxChange, AuxStates, FunctionsChange};
 use crate::placement::{Around, Event, Range, Sparse, expand};
 use crate::settings::{Copies, Role};
-use crate::wire::{decode, encode};
 use petrel_cluster::view::NODES_MAX;
 use petrel_cluster::{Identity, Member, Node, SLOTS, SlotMap, SlotSet, View, allocate};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
 use std::sync::Arc;
+
+mod encoded;
 
 /// Number of views kept for lagging members.
 const HISTORY: usize = 64;
 
 /// Maximum number of ranges in all kept views except the last two.
 const HISTORY_RANGES: usize = 200_000;
-
-/// First byte of an encoded state with few owners per slot. A state without begins with 0 or 1,
-/// whether the cluster was founded.
-const SPARSE: u8 = 2;
-
-/// First byte of an encoded state with function libraries; the state without them follows.
-const WITH_FUNCTIONS: u8 = 3;
-
-/// First byte of an encoded state with auxiliary state other than function libraries; that state by
-/// name and the state without it follow.
-const WITH_AUX: u8 = 5;
-
-/// First byte of an encoded state with nodes that have left; their uuids and the state without them
-/// follow.
-const WITH_LEAVERS: u8 = 4;
-
-/// First byte of an encoded state with a [`Keeping`]; that and the state without it follow.
-const WITH_KEEPING: u8 = 6;
 
 /// Maximum number of clusters before this one that are known.
 const ANCESTORS_MAX: usize = 64;
@@ -229,7 +211,7 @@ struct Past {
     incoming: Option<Vec<Range>>,
 }
 
-/// What is known of data on disks, and of clusters that this one continues.
+/// Nodes with data on disks, and clusters that this one continues.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 struct Keeping {
     /// Uuids of nodes that keep data on disk, or did.
@@ -300,7 +282,7 @@ pub(crate) struct State {
     /// Former members that have left or were forgotten; all other former members have failed.
     #[serde(skip)]
     leavers: BTreeSet<u128>,
-    /// Its fields of placement are those of `sparse`, and only filled in an encoded state.
+    /// The fields of placement are those of `sparse`, and only filled in an encoded state.
     #[serde(skip)]
     keeping: Keeping,
 }
@@ -709,7 +691,8 @@ impl State {
         loss.filter(|_| self.is_held())
     }
 
-    /// Number of slots without owners since this view or an earlier one of which no node keeps data.
+    /// Number of slots without owners since this view or an earlier one of which no node keeps
+    /// data.
     pub fn forsaken_until(&self, epoch: u64) -> usize {
         let keepers = self.keepers();
         self.sparse.as_ref().map_or(0, |sparse| sparse.forsaken_until(epoch, &keepers))
@@ -735,121 +718,6 @@ impl State {
         let incoming = past.incoming.as_deref().map(slot_map);
         let view = View { epoch, members, slots: slot_map(&past.ranges), incoming };
         Some(Step { view: Arc::new(view), members: past.members.clone().into() })
-    }
-
-    /// Encodes the state. Without few owners and auxiliary state, all versions can read it.
-    pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
-        let rest = self.bytes_without_keeping()?;
-        let mut keeping = self.keeping.clone();
-        if let Some(sparse) = &self.sparse {
-            keeping.former.clone_from(&sparse.former);
-            keeping.with_data.clone_from(&sparse.with_data);
-        }
-        if keeping == Keeping::default() {
-            return Ok(rest);
-        }
-        let mut bytes = vec![WITH_KEEPING];
-        bytes.extend(encode(&(keeping, rest))?);
-        Ok(bytes)
-    }
-
-    fn bytes_without_keeping(&self) -> io::Result<Vec<u8>> {
-        let rest = self.bytes_without_leavers()?;
-        if self.leavers.is_empty() {
-            return Ok(rest);
-        }
-        let mut bytes = vec![WITH_LEAVERS];
-        bytes.extend(encode(&(&self.leavers, rest))?);
-        Ok(bytes)
-    }
-
-    fn bytes_without_leavers(&self) -> io::Result<Vec<u8>> {
-        let rest = self.bytes_with_functions()?;
-        if self.aux.others.is_empty() {
-            return Ok(rest);
-        }
-        let mut bytes = vec![WITH_AUX];
-        bytes.extend(encode(&(&self.aux.others, rest))?);
-        Ok(bytes)
-    }
-
-    fn bytes_with_functions(&self) -> io::Result<Vec<u8>> {
-        let rest = self.bytes_of_members()?;
-        if self.aux.version == 0 {
-            return Ok(rest);
-        }
-        let mut bytes = vec![WITH_FUNCTIONS];
-        bytes.extend(encode(&(&*self.aux, rest))?);
-        Ok(bytes)
-    }
-
-    fn bytes_of_members(&self) -> io::Result<Vec<u8>> {
-        let Some(sparse) = &self.sparse else { return encode(self) };
-        let incoming: Vec<&Option<Vec<Range>>> =
-            self.history.iter().map(|past| &past.incoming).collect();
-        let mut bytes = vec![SPARSE];
-        bytes.extend(encode(&(self, sparse, incoming))?);
-        Ok(bytes)
-    }
-
-    /// Decodes a state.
-    pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
-        let Some(bytes) = bytes.strip_prefix(&[WITH_KEEPING]) else {
-            return Self::from_bytes_without_keeping(bytes);
-        };
-        let (mut keeping, rest): (Keeping, Vec<u8>) = decode(bytes)?;
-        let mut state = Self::from_bytes_without_keeping(&rest)?;
-        let former = std::mem::take(&mut keeping.former);
-        let with_data = std::mem::take(&mut keeping.with_data);
-        if let Some(sparse) = &mut state.sparse {
-            (sparse.former, sparse.with_data) = (former, with_data);
-        }
-        Ok(State { keeping, ..state })
-    }
-
-    fn from_bytes_without_keeping(bytes: &[u8]) -> io::Result<Self> {
-        let Some(bytes) = bytes.strip_prefix(&[WITH_LEAVERS]) else {
-            return Self::from_bytes_without_leavers(bytes);
-        };
-        let (leavers, rest): (BTreeSet<u128>, Vec<u8>) = decode(bytes)?;
-        Ok(State { leavers, ..Self::from_bytes_without_leavers(&rest)? })
-    }
-
-    fn from_bytes_without_leavers(bytes: &[u8]) -> io::Result<Self> {
-        let Some(bytes) = bytes.strip_prefix(&[WITH_AUX]) else {
-            return Self::from_bytes_with_functions(bytes);
-        };
-        let (others, rest): (BTreeMap<Vec<u8>, Vec<u8>>, Vec<u8>) = decode(bytes)?;
-        let mut state = Self::from_bytes_with_functions(&rest)?;
-        Arc::make_mut(&mut state.aux).others = others;
-        Ok(state)
-    }
-
-    fn from_bytes_with_functions(bytes: &[u8]) -> io::Result<Self> {
-        let Some(bytes) = bytes.strip_prefix(&[WITH_FUNCTIONS]) else {
-            return Self::from_bytes_of_members(bytes);
-        };
-        let (aux, rest): (AuxStates, Vec<u8>) = decode(bytes)?;
-        Ok(State { aux: Arc::new(aux), ..Self::from_bytes_of_members(&rest)? })
-    }
-
-    fn from_bytes_of_members(bytes: &[u8]) -> io::Result<Self> {
-        let Some(bytes) = bytes.strip_prefix(&[SPARSE]) else {
-            let mut state: State = decode(bytes)?;
-            // An older version appointed owners without importing first.
-            if let Some(Copies::Of(_)) = state.copies {
-                state.sparse = Some(Sparse::wanting(state.ranges.clone()));
-                state.history.iter_mut().for_each(|past| past.incoming = Some(Vec::new()));
-            }
-            return Ok(state);
-        };
-        type Parts = (State, Sparse, Vec<Option<Vec<Range>>>);
-        let (mut state, sparse, incoming): Parts = decode(bytes)?;
-        state.sparse = Some(sparse);
-        for (past, incoming) in state.history.iter_mut().zip(incoming) {
-            past.incoming = incoming;
-        }
-        Ok(state)
     }
 }
 

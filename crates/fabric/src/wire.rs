@@ -172,7 +172,7 @@ pub(crate) fn dated<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What follows a hello and a welcome; older versions send neither.
+/// Follows a hello and a welcome; older versions send neither.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attached {
     /// The sender's clock.

@@ -332,8 +332,8 @@ impl Executor {
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
-    /// Whether changes of this node's slots wait until its lease is renewed. Those that can be
-    /// forwarded do: to this node itself.
+    /// Whether changes of this node's slots wait until its lease is renewed, if they can be
+    /// forwarded: to this node itself.
     fn waits_for_lease(&self, cluster: &dyn Cluster, slots: &[HashSlot]) -> bool {
         !slots.is_empty() && !self.has_lease(cluster) && cluster.awaits_lease()
     }

@@ -209,7 +209,7 @@ impl Store {
         })
     }
 
-    /// Syncs what is known to be committed, if that has changed: without a majority, a node that
+    /// Syncs the index of the last committed entry, if that has changed: without a majority, a node that
     /// restarts knows nothing later.
     ///
     /// # Errors

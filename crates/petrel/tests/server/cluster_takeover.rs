@@ -13,7 +13,7 @@ const TIMEOUT_MS: u64 = 3000;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Waits for a state of the cluster.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "not so after a while: {what}");

@@ -113,7 +113,7 @@ pub(super) struct Agent {
     pub(super) answering: Answering,
     /// Members on other hosts.
     pub(super) elsewhere: NodeSet,
-    /// The other members were told that this server keeps data on disk.
+    /// Whether the other members were notified that this server keeps data on disk.
     keeps_data: bool,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,

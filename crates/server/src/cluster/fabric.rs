@@ -143,7 +143,7 @@ pub(super) fn unserved(fabric: &Fabric) -> Vec<UnservedFigures> {
     fabric.unserved().iter().map(figures).collect()
 }
 
-/// Logs what the operator has given up.
+/// Logs the nodes and slots that the operator has given up.
 pub(super) fn log_given_up(given_up: &GivenUp) {
     let shown = |node: &petrel_fabric::MemberInfo| {
         format!("node {} ({} at {})", node.number, name(node.uuid), node.client)

@@ -1,6 +1,6 @@
 //! The thread of the cluster between two lives of the member: it waits until the server is let in,
 //! and until its own data are loaded. Nothing is executed meanwhile; but if no majority is
-//! reachable, clients may read what the server held before its restart.
+//! reachable, clients may read the slots that it owned before its restart.
 
 use super::agent::{Admission, Agent, AgentResources};
 use super::machine::Machine;
@@ -70,7 +70,7 @@ type Readable = (SlotSet, bool);
 
 impl Membership {
     /// The slots that clients may read here, if no member has let this server in for so long that
-    /// there may be no majority: those that it owned last.
+    /// there may be no majority: the slots that it owned last.
     fn readable_alone(&self, began: Instant) -> Option<Readable> {
         let patience = Duration::from_millis(u64::from(self.node_timeout_ms)) * 2;
         if began.elapsed() < patience || !self.has_data() {

@@ -4,8 +4,8 @@
 //! ```text
 //!  admitted   slots wait for it, their last owner, and its data are the cluster's
 //!             -> asks for them, and waits until a view gives it them, or they wait no longer
-//!  then       keeps the files that have keys of other slots (`aside.rs`), serves, and removes these
-//!             keys; when that is done, takes its share
+//!  then       keeps the files that have keys of other slots (`aside.rs`), serves, and removes
+//!             these keys; when that is done, takes its share
 //!  incoming   the primaries' data arrive one after another, and are loaded beside the present data
 //!             -> says that they have arrived
 //! ```
