@@ -45,6 +45,8 @@ pub struct Traffic {
 pub(crate) struct ConsensusStatus {
     pub leader: Option<Identity>,
     pub voters: usize,
+    /// Voters that there should be beside these.
+    pub missing_voters: usize,
 }
 
 /// State shared by all parts of a node.

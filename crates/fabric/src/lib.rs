@@ -360,6 +360,12 @@ impl Fabric {
         self.bus.consensus.lock().voters
     }
 
+    /// Number of voters that the members could have beside the present ones, as far as this node
+    /// knows. While there are any, fewer failures than expected stop the cluster.
+    pub fn missing_voters(&self) -> usize {
+        self.bus.consensus.lock().missing_voters
+    }
+
     /// Number of owners of each slot, once this node knows.
     pub fn copies(&self) -> Option<Copies> {
         self.bus.agreed.state.lock().copies()

@@ -7,10 +7,11 @@ use crate::events::Level;
 use crate::leader::Leader;
 use crate::leader_client::LeaderClient;
 use crate::links::Links;
-use crate::raft::{Consensus, Store};
+use crate::raft::{Changes, Consensus, Store};
 use crate::settings::{Hold, Role, Start};
 use crate::state::{Admission, Applicant, MemberInfo, Step, VoterId};
 use crate::swim::Swim;
+use crate::voters;
 use crate::wire::{Refusal, Reply, Request};
 use crate::{HostCommand, Lease, random_u64};
 use petrel_cluster::{Identity, View};
@@ -19,6 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+
+/// Maximum pause before the leader repeats duties that were not done.
+const DUTIES_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Reason that a session has ended.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ enum Outcome {
     Renewed(Instant),
     NotAMember,
     Asked,
-    DutiesDone,
+    DutiesEnded,
 }
 
 /// Resources that outlive a session.
@@ -58,6 +62,7 @@ pub(crate) struct Session<'a> {
     boot: u64,
     began: Instant,
     consensus: Option<Consensus>,
+    changes: Option<Changes>,
     leader: Option<Arc<Leader>>,
     swim: Option<Swim>,
     admission: Option<Admission>,
@@ -91,6 +96,7 @@ impl<'a> Session<'a> {
             boot: random_u64(),
             began: Instant::now(),
             consensus: None,
+            changes: None,
             leader: None,
             swim: None,
             admission: None,
@@ -142,6 +148,7 @@ impl<'a> Session<'a> {
         let started = Consensus::start(id, store.clone(), agreed, control.clone(), timing).await;
         let consensus = started?;
         self.leader = Some(Arc::new(Leader::new(bus.clone(), consensus.clone())));
+        self.changes = Some(consensus.changes());
         self.consensus = Some(consensus);
         Ok(())
     }
@@ -193,6 +200,11 @@ impl<'a> Session<'a> {
                     None => None,
                 },
                 () = tokio::time::sleep_until(gossip.into()) => self.gossip(),
+                () = next_change(&mut self.changes) => {
+                    self.update_status();
+                    self.extend_consensus();
+                    None
+                }
                 _ = look.tick() => self.look(),
                 request = inbound.recv() => {
                     request.into_iter().for_each(|request| self.serve(request));
@@ -310,17 +322,34 @@ impl<'a> Session<'a> {
                 Some(admission) => self.ask_as_member(admission),
             }
         }
-        if let Some(leader) = self.leader.clone().filter(|_| !self.runs_duties) {
-            self.runs_duties = true;
-            let (alive, outcomes) = (self.alive(), self.outcomes.clone());
-            tokio::spawn(async move {
-                leader.run_duties(alive).await;
-                drop(outcomes.send(Outcome::DutiesDone));
-            });
-        }
+        self.run_duties();
         self.announce();
         self.update_status();
         None
+    }
+
+    /// Starts the leader's duties, unless they run.
+    fn run_duties(&mut self) {
+        if let Some(leader) = self.leader.clone().filter(|_| !self.runs_duties) {
+            self.runs_duties = true;
+            let (alive, outcomes) = (self.alive(), self.outcomes.clone());
+            let pause = (self.around.bus.timing.renewal / 4).min(DUTIES_PAUSE_MAX);
+            tokio::spawn(async move {
+                if !leader.run_duties(alive).await {
+                    tokio::time::sleep(pause).await;
+                }
+                drop(outcomes.send(Outcome::DutiesEnded));
+            });
+        }
+    }
+
+    /// Adds members to the consensus group and its voters as soon as that is possible.
+    fn extend_consensus(&mut self) {
+        if let Some(leader) = self.leader.as_ref().filter(|_| !self.runs_duties)
+            && leader.has_to_extend(&self.alive())
+        {
+            self.run_duties();
+        }
     }
 
     /// Updates the consensus status for the host.
@@ -332,8 +361,15 @@ impl<'a> Session<'a> {
             let state = bus.agreed.state.lock();
             state.by_id(leader).map(|leader| leader.info.identity())
         });
-        let voters = consensus.map_or(0, |consensus| consensus.voters().len());
-        *bus.consensus.lock() = ConsensusStatus { leader, voters };
+        let candidates = {
+            let state = bus.agreed.state.lock();
+            state.members().filter(|member| member.info.role != Role::Cache).count()
+        };
+        let mut status = bus.consensus.lock();
+        let before = if consensus.is_some() { status.voters } else { 0 };
+        let voters = consensus.and_then(Consensus::committed_voters).unwrap_or(before);
+        let missing_voters = voters::count(candidates).saturating_sub(voters);
+        *status = ConsensusStatus { leader, voters, missing_voters };
     }
 
     /// Whether a leaving node may stop.
@@ -358,14 +394,16 @@ impl<'a> Session<'a> {
         alive.map(|(_, identity)| identity).collect()
     }
 
-    /// Announces this node to members that failure detection does not know.
+    /// Announces this node now and then to members that failure detection does not know.
     fn announce(&mut self) {
-        let now = Instant::now();
-        let Some(swim) = &mut self.swim else { return };
-        if now.duration_since(self.announced) < self.around.bus.timing.search / 3 {
-            return;
+        if self.announced.elapsed() >= self.around.bus.timing.search / 3 {
+            self.announce_now();
         }
-        self.announced = now;
+    }
+
+    fn announce_now(&mut self) {
+        let Some(swim) = &mut self.swim else { return };
+        self.announced = Instant::now();
         let state = self.around.bus.agreed.state.lock();
         for member in state.members() {
             if !swim.is_alive(member.id, member.info.incarnation) {
@@ -404,6 +442,7 @@ impl<'a> Session<'a> {
                 if let Some(swim) = &mut self.swim {
                     swim.receive(&packet);
                     self.gossip();
+                    self.extend_consensus();
                 }
                 return;
             }
@@ -435,8 +474,9 @@ impl<'a> Session<'a> {
 
     async fn take(&mut self, outcome: Outcome) -> Option<End> {
         match outcome {
-            Outcome::DutiesDone => {
+            Outcome::DutiesEnded => {
                 self.runs_duties = false;
+                self.extend_consensus();
                 return None;
             }
             Outcome::Joined(admission) => {
@@ -555,6 +595,8 @@ impl<'a> Session<'a> {
         bus.epoch.store(self.reported.unwrap_or(0), Ordering::Release);
         self.around.links.set_members(own, &members);
         self.drop_fulfilled_request();
+        // A member gets a vote once the leader hears of it.
+        self.announce_now();
     }
 
     fn log_view(&self, view: &View, members: &[MemberInfo]) {
@@ -671,5 +713,13 @@ impl<'a> Session<'a> {
         let control = self.around.control.clone();
         let (consensus, leader) = (self.consensus.clone(), self.leader.clone());
         LeaderClient { bus, control, consensus, leader, began: self.began }
+    }
+}
+
+/// Waits for the next change in consensus, if this node takes part in it.
+async fn next_change(changes: &mut Option<Changes>) {
+    match changes {
+        Some(changes) => changes.next().await,
+        None => std::future::pending().await,
     }
 }

@@ -13,7 +13,7 @@ use petrel_commands::{
     Call, Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Outcome, PeerFigures, Primary, Rest,
     ShownSlots, Ticket, UnsafeChanges,
 };
-use petrel_fabric::Copies;
+use petrel_fabric::{Copies, Fabric};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -152,8 +152,9 @@ impl Cluster for Membership {
             Some(Copies::Of(copies)) => Some(usize::from(copies.max(1))),
             Some(Copies::All) | None => None,
         };
-        let voters = fabric.map_or(0, |fabric| fabric.voters());
-        let redundancy = info::Redundancy { failed, voters, copies };
+        let voters = |of: fn(&Fabric) -> usize| fabric.as_deref().map_or(0, of);
+        let (voters, missing_voters) = (voters(Fabric::voters), voters(Fabric::missing_voters));
+        let redundancy = info::Redundancy { failed, voters, missing_voters, copies };
         info::info(&self.state(), self.has_lease(), &self.figures, self.held(), redundancy)
     }
 
