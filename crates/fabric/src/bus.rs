@@ -27,10 +27,6 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 /// Minimum clock difference that is logged.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
-/// Lower bound of the TCP user timeout: a busy member may not read for this long, however short
-/// leases are.
-const SILENCE_MIN: Duration = Duration::from_secs(2);
-
 /// Plaintext bytes exchanged with a node over all connections.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Traffic {
@@ -236,6 +232,12 @@ impl Bus {
         reported.iter().find(|member| member.identity() == identity).cloned()
     }
 
+    /// Like [`Bus::reported_member`], by uuid.
+    pub fn reported_by_uuid(&self, uuid: u128) -> Option<MemberInfo> {
+        let reported = self.reported.lock().clone();
+        reported.iter().find(|member| member.uuid == uuid).cloned()
+    }
+
     /// Records the address that a node has announced, or at which it was found. A member does not
     /// do that: there, the members agree on the address, unless it is of a copied directory.
     pub fn record_address(&self, uuid: u128, address: &str) {
@@ -292,8 +294,18 @@ impl Bus {
                 Err(error) => failed = error,
             }
         }
-        let mut stream = connected.ok_or(failed)?;
+        let stream = connected.ok_or(failed)?;
         self.prepare(&stream)?;
+        self.identify(kind, stream, address).await
+    }
+
+    /// Handshake with a node at the other end of a connection that this one has opened.
+    pub async fn identify(
+        &self,
+        kind: Kind,
+        mut stream: TcpStream,
+        address: &str,
+    ) -> Result<(Secure, Peer), ConnectError> {
         stream.write_all(&[kind.preamble()]).await?;
         let connector = TlsConnector::from(self.credentials.lock().client.clone());
         let name = ServerName::try_from("petrel.cluster").map_err(io::Error::other)?;
@@ -384,14 +396,15 @@ impl Bus {
         }
         let member =
             hello.member.map(|(number, incarnation)| Identity { node: Node(number), incarnation });
-        if kind == Kind::Lanes {
+        if kind != Kind::Control {
             let reported = member.and_then(|member| self.reported_member(member));
             reported.filter(|reported| reported.uuid == hello.uuid).ok_or(Refusal::NotAMember)?;
         }
         Ok(Peer { uuid: hello.uuid, key, member })
     }
 
-    fn prepare(&self, stream: &TcpStream) -> io::Result<()> {
+    /// Sets the options of a connection between nodes.
+    pub fn prepare(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let socket = socket2::SockRef::from(stream);
         // Detects a peer host that has disappeared.
@@ -400,7 +413,7 @@ impl Bus {
             .with_interval(self.timing.lease);
         socket.set_tcp_keepalive(&keepalive)?;
         // Unacknowledged data: the network is cut, or the peer does not read.
-        socket.set_tcp_user_timeout(Some(self.timing.lease.max(SILENCE_MIN)))
+        socket.set_tcp_user_timeout(Some(self.timing.silence))
     }
 }
 

@@ -20,6 +20,7 @@
 //! | `discovery` | addresses of nodes that have moved |
 //! | `control`, `links` | connections for requests, and for the data plane |
 //! | `connection` | bytes of a data-plane link, used by the host's thread |
+//! | `relay` | connections through a third member, where two cannot reach each other |
 //! | `state` | replicated state: members, incarnations, slots, views |
 //! | `aux_states` | function libraries and other auxiliary state, a part of it |
 //! | `placement` | slots with fewer owners than data members, from view to view |
@@ -76,6 +77,7 @@ mod links;
 mod log_throttle;
 mod placement;
 mod raft;
+mod relay;
 mod session;
 mod settings;
 mod state;
@@ -603,6 +605,9 @@ async fn listen(
                     control::serve(&bus, stream, peer, inbound).await;
                 }
                 Ok((wire::Kind::Lanes, stream, peer)) => links.run(stream, peer).await,
+                Ok((wire::Kind::Relay, stream, _)) => {
+                    drop(relay::serve(&bus, &links, stream).await);
+                }
                 Err(ConnectError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 Err(ConnectError::Refused(wire::Refusal::NotAMember)) => {}
                 Err(error) => {

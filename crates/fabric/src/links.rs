@@ -1,12 +1,13 @@
 //! Data-plane links: ordered bytes between two members, one link at a time.
 //!
-//! The member with the lower number connects. After the handshake the connection belongs to the
+//! The member with the lower number connects, through a third one if need be. After the handshake the connection belongs to the
 //! host. Each connection is a new link: unsent bytes are dropped with it, so no byte is sent twice
 //! or out of order. The data plane itself repeats what must arrive.
 
 use crate::bus::{Bus, ConnectError, Peer, Secure};
 use crate::connection::{Connection, Entry, Link};
 use crate::events::Level;
+use crate::relay;
 use crate::state::MemberInfo;
 use crate::wire::Kind;
 use parking_lot::Mutex;
@@ -71,10 +72,11 @@ impl Links {
 
     async fn keep_connected(self: Arc<Self>, member: MemberInfo) {
         loop {
-            match self.bus.dial(Kind::Lanes, &member.bus).await {
-                Ok((stream, peer)) if peer.member == Some(member.identity()) => {
-                    self.run(stream, peer).await;
-                }
+            match relay::dial(&self.bus, Kind::Lanes, &member, &member.bus).await {
+                Ok(dialed) if dialed.peer.member == Some(member.identity()) => match dialed.via {
+                    Some(via) => self.run_relayed(dialed.stream, dialed.peer, &member, via).await,
+                    None => self.run(dialed.stream, dialed.peer).await,
+                },
                 Ok(_) => {}
                 // The member has not adopted the view with this node yet.
                 Err(ConnectError::RefusedBy(crate::wire::Refusal::NotAMember)) => {}
@@ -84,6 +86,32 @@ impl Links {
                 }
             }
             tokio::time::sleep(self.bus.timing.redial).await;
+        }
+    }
+
+    /// Keeps a link through another member until that ends, or a direct one replaces it.
+    async fn run_relayed(&self, stream: Secure, peer: Peer, member: &MemberInfo, via: u16) {
+        let number = member.number;
+        let line = format!("cluster: the link to member {number} goes through member {via}");
+        self.bus.log_once(Level::Notice, line);
+        let direct = async {
+            loop {
+                tokio::time::sleep(self.bus.timing.search).await;
+                match self.bus.dial(Kind::Lanes, &member.bus).await {
+                    Ok((stream, peer)) if peer.member == Some(member.identity()) => {
+                        break (stream, peer);
+                    }
+                    _ => {}
+                }
+            }
+        };
+        tokio::select! {
+            () = self.run(stream, peer) => {}
+            (stream, peer) = direct => {
+                let line = format!("cluster: the link to member {number} is direct again");
+                self.bus.log_once(Level::Notice, line);
+                self.run(stream, peer).await;
+            }
         }
     }
 
