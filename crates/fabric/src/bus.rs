@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -66,6 +66,8 @@ pub(crate) struct Bus {
     pub consensus: Mutex<ConsensusStatus>,
     pub events: Mutex<Box<dyn Events>>,
     pub traffic: Mutex<BTreeMap<u128, Traffic>>,
+    /// Number of attempts to connect to a member through another one.
+    pub relayed: AtomicUsize,
     /// Addresses of nodes that have moved.
     pub discovery: Discovery,
     log_throttle: LogThrottle,
@@ -198,6 +200,7 @@ impl Bus {
             consensus: Mutex::default(),
             events: Mutex::new(events),
             traffic: Mutex::default(),
+            relayed: AtomicUsize::new(0),
             discovery: Discovery::default(),
             log_throttle: LogThrottle::default(),
         })

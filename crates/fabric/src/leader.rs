@@ -28,7 +28,7 @@ struct Attempt {
 struct Candidate {
     id: VoterId,
     bus: String,
-    /// It votes by its role, and failure detection considers it alive.
+    /// Whether it votes by its role, and failure detection considers it alive.
     is_able: bool,
 }
 

@@ -606,7 +606,8 @@ async fn listen(
                 }
                 Ok((wire::Kind::Lanes, stream, peer)) => links.run(stream, peer).await,
                 Ok((wire::Kind::Relay, stream, _)) => {
-                    drop(relay::serve(&bus, &links, stream).await);
+                    let is_linked = |member| links.is_up(member);
+                    drop(relay::serve(&bus, stream, is_linked).await);
                 }
                 Err(ConnectError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 Err(ConnectError::Refused(wire::Refusal::NotAMember)) => {}

@@ -1,8 +1,8 @@
 //! Data-plane links: ordered bytes between two members, one link at a time.
 //!
-//! The member with the lower number connects, through a third one if need be. After the handshake the connection belongs to the
-//! host. Each connection is a new link: unsent bytes are dropped with it, so no byte is sent twice
-//! or out of order. The data plane itself repeats what must arrive.
+//! The member with the lower number connects, through a third one if need be. After the handshake
+//! the connection belongs to the host. Each connection is a new link: unsent bytes are dropped with
+//! it, so no byte is sent twice or out of order. The data plane itself repeats what must arrive.
 
 use crate::bus::{Bus, ConnectError, Peer, Secure};
 use crate::connection::{Connection, Entry, Link};

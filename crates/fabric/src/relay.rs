@@ -11,14 +11,13 @@
 //! The inner connection is encrypted from end to end: the neighbour cannot read it.
 
 use crate::bus::{Bus, ConnectError, Peer, Secure};
-use crate::links::Links;
-use crate::random_u64;
 use crate::settings::Role;
 use crate::state::MemberInfo;
 use crate::wire::{HELLO_MAX, Kind, decode, encode, read_frame, write_frame};
 use petrel_cluster::{Identity, Node};
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
@@ -90,7 +89,8 @@ async fn dial_neighbours(bus: &Bus, kind: Kind, member: &MemberInfo) -> Option<D
         other.role != Role::Cache && other.uuid != own && other.uuid != member.uuid
     };
     let mut neighbours: Vec<&MemberInfo> = reported.iter().filter(is_neighbour).collect();
-    let begin = random_u64() as usize % neighbours.len().max(1);
+    let attempt = bus.relayed.fetch_add(NEIGHBOURS_MAX, Relaxed);
+    let begin = attempt % neighbours.len().max(1);
     neighbours.rotate_left(begin);
     for neighbour in neighbours.into_iter().take(NEIGHBOURS_MAX) {
         let dial = dial_through(bus, kind, member, neighbour);
@@ -121,12 +121,18 @@ async fn dial_through(
     bus.identify(kind, socket_of(stream), &member.bus).await
 }
 
-/// Serves another member as a relay until one of the two connections ends.
-pub(crate) async fn serve(bus: &Bus, links: &Links, mut stream: Secure) -> io::Result<()> {
+/// Serves another member as a relay until one of the two connections ends. It relays to members to
+/// which this node has a link.
+pub(crate) async fn serve(
+    bus: &Bus,
+    mut stream: Secure,
+    is_linked: impl Fn(Identity) -> bool,
+) -> io::Result<()> {
     let begin = async {
         let to: RelayTo = decode(&read_frame(&mut stream, HELLO_MAX).await?)?;
         let to = Identity { node: Node(to.number), incarnation: to.incarnation };
-        let onward = connect(bus, links, to).await;
+        let member = bus.reported_member(to).filter(|_| is_linked(to));
+        let onward = connect(bus, member).await;
         write_frame(&mut stream, &encode(&onward.is_some())?).await?;
         stream.flush().await?;
         Ok::<_, io::Error>(onward)
@@ -138,10 +144,9 @@ pub(crate) async fn serve(bus: &Bus, links: &Links, mut stream: Secure) -> io::R
     Ok(())
 }
 
-/// Connects to the bus of a member to which this node has a link.
-async fn connect(bus: &Bus, links: &Links, to: Identity) -> Option<TcpStream> {
-    let member = bus.reported_member(to).filter(|_| links.is_up(to))?;
-    let connect = TcpStream::connect(&member.bus);
+/// Connects to the bus of a member.
+async fn connect(bus: &Bus, member: Option<MemberInfo>) -> Option<TcpStream> {
+    let connect = TcpStream::connect(member?.bus);
     let connected = tokio::time::timeout(bus.timing.patience * 2, connect).await;
     let stream = connected.ok()?.ok()?;
     bus.prepare(&stream).ok()?;

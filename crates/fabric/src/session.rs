@@ -595,7 +595,7 @@ impl<'a> Session<'a> {
         bus.epoch.store(self.reported.unwrap_or(0), Ordering::Release);
         self.around.links.set_members(own, &members);
         self.drop_fulfilled_request();
-        // A member gets a vote once the leader hears of it.
+        // A member gets a vote once the leader considers it alive.
         self.announce_now();
     }
 

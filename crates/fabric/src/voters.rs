@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Maximum number of voters; more would only slow down commits.
 const VOTERS_MAX: usize = 5;
 
-/// Number of voters of so many members that may vote.
+/// Number of voters among `able` members that may vote.
 pub(crate) fn count(able: usize) -> usize {
     let count = able.min(VOTERS_MAX);
     if count.is_multiple_of(2) { count.saturating_sub(1) } else { count }
