@@ -192,9 +192,6 @@ impl Leader {
     /// Whether members are to be added to the Raft group, or to its voters, now: until then the
     /// cluster survives fewer failures.
     pub fn has_to_extend(&self, alive: &BTreeSet<Identity>) -> bool {
-        if !self.consensus.is_leader() {
-            return false;
-        }
         let candidates = self.candidates(alive);
         let participants = self.consensus.participants();
         candidates.iter().any(|candidate| !participants.contains_key(&candidate.id))

@@ -345,7 +345,8 @@ impl<'a> Session<'a> {
 
     /// Adds members to the consensus group and its voters as soon as that is possible.
     fn extend_consensus(&mut self) {
-        if let Some(leader) = self.leader.as_ref().filter(|_| !self.runs_duties)
+        let leads = self.consensus.as_ref().is_some_and(Consensus::is_leader);
+        if let Some(leader) = self.leader.as_ref().filter(|_| leads && !self.runs_duties)
             && leader.has_to_extend(&self.alive())
         {
             self.run_duties();

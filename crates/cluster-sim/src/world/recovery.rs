@@ -20,9 +20,11 @@ const DOOM_MS: u64 = 60;
 /// A member that dies soon; some others hear nothing of it until then.
 pub(super) struct Doomed {
     node: u16,
-    /// A member that dies with it.
+    /// A member that dies with it, once all members are reconciled.
     with: Option<u16>,
     at: u64,
+    /// Time from which on the others hear of it again.
+    until: u64,
 }
 
 impl World {
@@ -33,8 +35,13 @@ impl World {
             true => 1 + self.rates.death / 8,
             false => self.rates.death,
         };
+        let is_reconciled = self.doomed.is_some() && self.is_reconciled();
         let now = self.now;
-        if let Some(doomed) = self.doomed.take_if(|doomed| doomed.at <= now) {
+        let is_due = |doomed: &mut Doomed| {
+            doomed.at <= now && (doomed.with.is_none() || is_reconciled || doomed.until <= now)
+        };
+        if let Some(doomed) = self.doomed.take_if(is_due) {
+            self.workload.focus = None;
             self.kill_if_possible(doomed.node, doomed.with);
         } else if self.doomed.is_none() && self.random.one_in(death) {
             let node = *self.random.pick(&self.alive());
@@ -50,30 +57,34 @@ impl World {
 
     /// Decides that a member dies soon, and that some others hear nothing of it until then.
     pub(super) fn doom(&mut self, node: u16) {
+        let until = self.now + 4 * DOOM_MS;
         for to in 0..self.members.len() as u16 {
             if self.random.one_in(2)
                 && let Some(direction) = self.links.get_mut(&(node, to))
             {
-                direction.pipe.stall(self.now + 4 * DOOM_MS);
+                direction.pipe.stall(until);
             }
         }
         let at = self.now + self.random.below(DOOM_MS);
-        self.doomed = Some(Doomed { node, with: None, at });
+        self.doomed = Some(Doomed { node, with: None, at, until });
     }
 
     /// Decides that a primary dies soon together with one of two backups. The other one hears
     /// nothing of it until then, so it lacks changes that are safe; members that do not own the
     /// slots may keep later ones.
     fn doom_pair(&mut self) {
-        let slot = group_begin(self.random.below(GROUPS.into()) as u16);
-        let &[primary, first, second] = self.latest().slots.owners(slot) else { return };
+        let group = self.random.below(GROUPS.into()) as u16;
+        let owners = self.latest().slots.owners(group_begin(group));
+        let &[primary, first, second] = owners else { return };
         let swapped = self.random.one_in(2);
         let (with, heir) = if swapped { (second, first) } else { (first, second) };
+        let until = self.now + 4 * DOOM_MS;
         if let Some(direction) = self.links.get_mut(&(primary.0, heir.0)) {
-            direction.pipe.stall(self.now + 4 * DOOM_MS);
+            direction.pipe.stall(until);
         }
+        self.workload.focus = Some(group);
         let at = self.now + self.random.below(2 * DOOM_MS);
-        self.doomed = Some(Doomed { node: primary.0, with: Some(with.0), at });
+        self.doomed = Some(Doomed { node: primary.0, with: Some(with.0), at, until });
     }
 
     fn kill_if_possible(&mut self, node: u16, with: Option<u16>) {
