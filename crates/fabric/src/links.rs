@@ -71,11 +71,20 @@ impl Links {
     }
 
     async fn keep_connected(self: Arc<Self>, member: MemberInfo) {
+        let mut is_relayed = false;
         loop {
             match relay::dial(&self.bus, Kind::Lanes, &member, &member.bus).await {
                 Ok(dialed) if dialed.peer.member == Some(member.identity()) => match dialed.via {
-                    Some(via) => self.run_relayed(dialed.stream, dialed.peer, &member, via).await,
-                    None => self.run(dialed.stream, dialed.peer).await,
+                    Some(via) => {
+                        let relayed = (dialed.stream, dialed.peer, via);
+                        is_relayed = self.run_relayed(relayed, &member).await;
+                    }
+                    None => {
+                        if std::mem::take(&mut is_relayed) {
+                            self.log_direct(&member);
+                        }
+                        self.run(dialed.stream, dialed.peer).await;
+                    }
                 },
                 Ok(_) => {}
                 // The member has not adopted the view with this node yet.
@@ -89,8 +98,18 @@ impl Links {
         }
     }
 
-    /// Keeps a link through another member until that ends, or a direct one replaces it.
-    async fn run_relayed(&self, stream: Secure, peer: Peer, member: &MemberInfo, via: u16) {
+    fn log_direct(&self, member: &MemberInfo) {
+        let line = format!("cluster: the link to member {} is direct again", member.number);
+        self.bus.log_once(Level::Notice, line);
+    }
+
+    /// Keeps a link through another member until that ends, or a direct one has replaced it and
+    /// ends. Returns whether it was not replaced.
+    async fn run_relayed(
+        &self,
+        (stream, peer, via): (Secure, Peer, u16),
+        member: &MemberInfo,
+    ) -> bool {
         let number = member.number;
         let line = format!("cluster: the link to member {number} goes through member {via}");
         self.bus.log_once(Level::Notice, line);
@@ -106,11 +125,11 @@ impl Links {
             }
         };
         tokio::select! {
-            () = self.run(stream, peer) => {}
+            () = self.run(stream, peer) => true,
             (stream, peer) = direct => {
-                let line = format!("cluster: the link to member {number} is direct again");
-                self.bus.log_once(Level::Notice, line);
+                self.log_direct(member);
                 self.run(stream, peer).await;
+                false
             }
         }
     }
