@@ -125,12 +125,14 @@ impl Links {
             }
         };
         tokio::select! {
-            () = self.run(stream, peer) => true,
+            // The other side closes the relayed link once it has accepted the direct one.
+            biased;
             (stream, peer) = direct => {
                 self.log_direct(member);
                 self.run(stream, peer).await;
                 false
             }
+            () = self.run(stream, peer) => true,
         }
     }
 
