@@ -173,7 +173,7 @@ impl Consensus {
         let config = &metrics.membership_config;
         let is_committed = *config.log_id() <= metrics.last_applied;
         let [voters] = config.membership().get_joint_config().as_slice() else { return None };
-        is_committed.then(|| voters.len())
+        is_committed.then_some(voters.len())
     }
 
     /// Voters and learners, with their addresses in the Raft configuration.
