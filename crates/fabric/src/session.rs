@@ -398,16 +398,17 @@ impl<'a> Session<'a> {
     /// Announces this node now and then to members that failure detection does not know.
     fn announce(&mut self) {
         if self.announced.elapsed() >= self.around.bus.timing.search / 3 {
-            self.announce_now();
+            self.announce_now(false);
         }
     }
 
-    fn announce_now(&mut self) {
+    /// Announces this node to members that failure detection does not know, or to all.
+    fn announce_now(&mut self, to_all: bool) {
         let Some(swim) = &mut self.swim else { return };
         self.announced = Instant::now();
         let state = self.around.bus.agreed.state.lock();
         for member in state.members() {
-            if !swim.is_alive(member.id, member.info.incarnation) {
+            if to_all || !swim.is_alive(member.id, member.info.incarnation) {
                 swim.announce(member.id, member.info.incarnation);
             }
         }
@@ -596,8 +597,9 @@ impl<'a> Session<'a> {
         bus.epoch.store(self.reported.unwrap_or(0), Ordering::Release);
         self.around.links.set_members(own, &members);
         self.drop_fulfilled_request();
-        // A member gets a vote once the leader considers it alive.
-        self.announce_now();
+        // A member gets a vote once the leader considers it alive. This one may know the leader
+        // already, while its answer was lost for want of an address.
+        self.announce_now(is_first);
     }
 
     fn log_view(&self, view: &View, members: &[MemberInfo]) {
