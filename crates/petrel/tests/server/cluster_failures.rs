@@ -112,6 +112,8 @@ fn the_founder_dies_as_soon_as_three_members_vote() {
         let mut client = await_service(member);
         eventually("three members vote", || field(&mut client, "cluster_voters") == 3);
         eventually("all know it", || field(&mut client, "cluster_voters_missing") == 0);
+        // Slots that only the founder has wait for it.
+        await_whole(member);
     }
     founder.signal(libc::SIGKILL);
     founder.exit_code();
