@@ -23,7 +23,7 @@ pub(super) struct Doomed {
     /// A member that dies with it, once all members are reconciled.
     with: Option<u16>,
     at: u64,
-    /// Time from which on the others hear of it again.
+    /// End of that time.
     until: u64,
 }
 
