@@ -3,7 +3,9 @@
 
 use petrel_netbed::{Host, Network, Path};
 
-use crate::cluster::{FOUND, await_line, await_service, call, count_meanwhile, join, scratch};
+use crate::cluster::{
+    FOUND, await_line, await_service, call, call_or_reconnect, count_meanwhile, join, scratch,
+};
 use crate::harness::{Client, Server, eventually, petrel, show};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -140,7 +142,8 @@ fn cut_off(cut: impl FnOnce(&Network)) {
         // No command is left without an answer, whether it was under way or came later.
         eventually("the member that is cut off refuses writes", || {
             (0..KEYS).all(|at| {
-                let reply = call(&mut third, &format!("SET key{at} lost"));
+                let write = format!("SET key{at} lost");
+                let reply = call_or_reconnect(&cluster.members[2], &mut third, &write);
                 reply.starts_with("CLUSTERDOWN ")
             })
         });
@@ -375,14 +378,15 @@ fn write(
         value += 1;
         for (at, kept) in kept.iter_mut().enumerate() {
             let begin = Instant::now();
-            let reply = call(&mut client, &format!("SET w{writer}:{at} {value}"));
-            let copies = call(&mut client, "WAIT 1 500");
+            let mut ask = |command: &str| call_or_reconnect(server, &mut client, command);
+            let reply = ask(&format!("SET w{writer}:{at} {value}"));
+            let copies = ask("WAIT 1 500");
             if reply == "OK" && copies.parse::<i64>().is_ok_and(|copies| copies >= 1) {
                 *kept = value;
                 let first = !std::mem::replace(&mut has_kept, true);
                 have_kept.fetch_add(usize::from(first), Relaxed);
             }
-            let read = call(&mut client, &format!("GET w{writer}:{at}"));
+            let read = ask(&format!("GET w{writer}:{at}"));
             assert!(*kept == 0 || read != "nil", "w{writer}:{at} is gone");
             assert!(begin.elapsed() < Duration::from_secs(25), "{reply}, {copies}, {read}");
         }
