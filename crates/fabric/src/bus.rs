@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -26,10 +26,6 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 /// Minimum clock difference that is logged.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
-
-/// Lower bound of the TCP user timeout: a busy member may not read for this long, however short
-/// leases are.
-const SILENCE_MIN: Duration = Duration::from_secs(2);
 
 /// Plaintext bytes exchanged with a node over all connections.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -45,6 +41,8 @@ pub struct Traffic {
 pub(crate) struct ConsensusStatus {
     pub leader: Option<Identity>,
     pub voters: usize,
+    /// Voters that there should be beside these.
+    pub missing_voters: usize,
 }
 
 /// State shared by all parts of a node.
@@ -74,6 +72,8 @@ pub(crate) struct Bus {
     pub superseded: Mutex<Option<String>>,
     /// State with which this node founds its cluster again.
     pub generation: Mutex<Option<Vec<u8>>>,
+    /// Number of attempts to connect to a member through another one.
+    pub relayed: AtomicUsize,
     /// Addresses of nodes that have moved.
     pub discovery: Discovery,
     log_throttle: LogThrottle,
@@ -213,6 +213,7 @@ impl Bus {
             keeps_data: AtomicBool::new(false),
             superseded: Mutex::default(),
             generation: Mutex::default(),
+            relayed: AtomicUsize::new(0),
             discovery: Discovery::default(),
             log_throttle: LogThrottle::default(),
         })
@@ -245,6 +246,12 @@ impl Bus {
     pub fn reported_member(&self, identity: Identity) -> Option<MemberInfo> {
         let reported = self.reported.lock().clone();
         reported.iter().find(|member| member.identity() == identity).cloned()
+    }
+
+    /// Like [`Bus::reported_member`], by uuid.
+    pub fn reported_by_uuid(&self, uuid: u128) -> Option<MemberInfo> {
+        let reported = self.reported.lock().clone();
+        reported.iter().find(|member| member.uuid == uuid).cloned()
     }
 
     /// Records the address that a node has announced, or at which it was found. A member does not
@@ -303,8 +310,18 @@ impl Bus {
                 Err(error) => failed = error,
             }
         }
-        let mut stream = connected.ok_or(failed)?;
+        let stream = connected.ok_or(failed)?;
         self.prepare(&stream)?;
+        self.identify(kind, stream, address).await
+    }
+
+    /// Handshake with a node at the other end of a connection that this one has opened.
+    pub async fn identify(
+        &self,
+        kind: Kind,
+        mut stream: TcpStream,
+        address: &str,
+    ) -> Result<(Secure, Peer), ConnectError> {
         stream.write_all(&[kind.preamble()]).await?;
         let connector = TlsConnector::from(self.credentials.lock().client.clone());
         let name = ServerName::try_from("petrel.cluster").map_err(io::Error::other)?;
@@ -421,14 +438,15 @@ impl Bus {
         }
         let member =
             hello.member.map(|(number, incarnation)| Identity { node: Node(number), incarnation });
-        if kind == Kind::Lanes {
+        if kind != Kind::Control {
             let reported = member.and_then(|member| self.reported_member(member));
             reported.filter(|reported| reported.uuid == hello.uuid).ok_or(Refusal::NotAMember)?;
         }
         Ok(Peer { uuid: hello.uuid, key, member })
     }
 
-    fn prepare(&self, stream: &TcpStream) -> io::Result<()> {
+    /// Sets the options of a connection between nodes.
+    pub fn prepare(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let socket = socket2::SockRef::from(stream);
         // Detects a peer host that has disappeared.
@@ -437,7 +455,7 @@ impl Bus {
             .with_interval(self.timing.lease);
         socket.set_tcp_keepalive(&keepalive)?;
         // Unacknowledged data: the network is cut, or the peer does not read.
-        socket.set_tcp_user_timeout(Some(self.timing.lease.max(SILENCE_MIN)))
+        socket.set_tcp_user_timeout(Some(self.timing.silence))
     }
 }
 

@@ -20,6 +20,7 @@
 //! | `discovery` | addresses of nodes that have moved |
 //! | `control`, `links` | connections for requests, and for the data plane |
 //! | `connection` | bytes of a data-plane link, used by the host's thread |
+//! | `relay` | connections through a third member, where two cannot reach each other |
 //! | `state` | replicated state: members, incarnations, slots, views |
 //! | `aux_states` | function libraries and other auxiliary state, a part of it |
 //! | `placement` | slots with fewer owners than data members, from view to view |
@@ -76,6 +77,7 @@ mod links;
 mod log_throttle;
 mod placement;
 mod raft;
+mod relay;
 mod session;
 mod settings;
 mod state;
@@ -390,6 +392,12 @@ impl Fabric {
     /// Number of voters, as far as this node knows: a majority of them has to be alive.
     pub fn voters(&self) -> usize {
         self.bus.consensus.lock().voters
+    }
+
+    /// Number of voters that the members could have beside the present ones, as far as this node
+    /// knows. While there are any, fewer failures than expected stop the cluster.
+    pub fn missing_voters(&self) -> usize {
+        self.bus.consensus.lock().missing_voters
     }
 
     /// Number of owners of each slot, once this node knows.
@@ -718,6 +726,10 @@ async fn listen(
                     control::serve(&bus, stream, peer, inbound).await;
                 }
                 Ok((wire::Kind::Lanes, stream, peer)) => links.run(stream, peer).await,
+                Ok((wire::Kind::Relay, stream, _)) => {
+                    let is_linked = |member| links.is_up(member);
+                    drop(relay::serve(&bus, stream, is_linked).await);
+                }
                 Err(ConnectError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 Err(ConnectError::Refused(wire::Refusal::NotAMember)) => {}
                 Err(error) => {

@@ -7,10 +7,11 @@ use crate::events::Level;
 use crate::leader::Leader;
 use crate::leader_client::LeaderClient;
 use crate::links::Links;
-use crate::raft::{Consensus, Origin, Store, StoreError};
+use crate::raft::{Changes, Consensus, Origin, Store, StoreError};
 use crate::settings::{Hold, Role, Start};
 use crate::state::{Admission, Applicant, MemberInfo, State, Step, Unserved, VoterId};
 use crate::swim::Swim;
+use crate::voters;
 use crate::wire::{Refusal, Reply, Request};
 use crate::{HostCommand, Lease, random_u64};
 use petrel_cluster::{Identity, View};
@@ -19,6 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+
+mod reports;
+
+/// Maximum pause before the leader repeats duties that were not done.
+const DUTIES_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Reason that a session has ended.
 #[derive(Debug)]
@@ -45,7 +51,7 @@ enum Outcome {
     Renewed(Instant),
     NotAMember,
     Asked,
-    DutiesDone,
+    DutiesEnded,
 }
 
 /// Resources that outlive a session.
@@ -86,6 +92,7 @@ pub(crate) struct Session<'a> {
     boot: u64,
     began: Instant,
     consensus: Option<Consensus>,
+    changes: Option<Changes>,
     leader: Option<Arc<Leader>>,
     swim: Option<Swim>,
     admission: Option<Admission>,
@@ -123,6 +130,7 @@ impl<'a> Session<'a> {
             boot: random_u64(),
             began: Instant::now(),
             consensus: None,
+            changes: None,
             leader: None,
             swim: None,
             admission: None,
@@ -181,6 +189,7 @@ impl<'a> Session<'a> {
         let started = Consensus::start(id, store.clone(), agreed, control.clone(), timing).await;
         let consensus = started?;
         self.leader = Some(Arc::new(Leader::new(bus.clone(), consensus.clone())));
+        self.changes = Some(consensus.changes());
         self.consensus = Some(consensus);
         Ok(())
     }
@@ -233,6 +242,11 @@ impl<'a> Session<'a> {
                     None => None,
                 },
                 () = tokio::time::sleep_until(gossip.into()) => self.gossip(),
+                () = next_change(&mut self.changes) => {
+                    self.update_status();
+                    self.extend_consensus();
+                    None
+                }
                 _ = look.tick() => self.look(),
                 request = inbound.recv() => {
                     request.into_iter().for_each(|request| self.serve(request));
@@ -356,19 +370,37 @@ impl<'a> Session<'a> {
                 Some(admission) => self.ask_as_member(admission),
             }
         }
-        if let Some(leader) = self.leader.clone().filter(|_| !self.runs_duties) {
-            self.runs_duties = true;
-            let (alive, outcomes) = (self.alive(), self.outcomes.clone());
-            tokio::spawn(async move {
-                leader.run_duties(alive).await;
-                drop(outcomes.send(Outcome::DutiesDone));
-            });
-        }
+        self.run_duties();
         self.announce();
         self.update_status();
         // An error ends consensus at its next write.
         drop(self.around.store.sync_committed());
         None
+    }
+
+    /// Starts the leader's duties, unless they run.
+    fn run_duties(&mut self) {
+        if let Some(leader) = self.leader.clone().filter(|_| !self.runs_duties) {
+            self.runs_duties = true;
+            let (alive, outcomes) = (self.alive(), self.outcomes.clone());
+            let pause = (self.around.bus.timing.renewal / 4).min(DUTIES_PAUSE_MAX);
+            tokio::spawn(async move {
+                if !leader.run_duties(alive).await {
+                    tokio::time::sleep(pause).await;
+                }
+                drop(outcomes.send(Outcome::DutiesEnded));
+            });
+        }
+    }
+
+    /// Adds members to the consensus group and its voters as soon as that is possible.
+    fn extend_consensus(&mut self) {
+        let leads = self.consensus.as_ref().is_some_and(Consensus::is_leader);
+        if let Some(leader) = self.leader.as_ref().filter(|_| leads && !self.runs_duties)
+            && leader.has_to_extend(&self.alive())
+        {
+            self.run_duties();
+        }
     }
 
     /// Updates the consensus status for the host.
@@ -380,8 +412,15 @@ impl<'a> Session<'a> {
             let state = bus.agreed.state.lock();
             state.by_id(leader).map(|leader| leader.info.identity())
         });
-        let voters = consensus.map_or(0, |consensus| consensus.voters().len());
-        *bus.consensus.lock() = ConsensusStatus { leader, voters };
+        let candidates = {
+            let state = bus.agreed.state.lock();
+            state.members().filter(|member| member.info.role != Role::Cache).count()
+        };
+        let mut status = bus.consensus.lock();
+        let before = if consensus.is_some() { status.voters } else { 0 };
+        let voters = consensus.and_then(Consensus::committed_voters).unwrap_or(before);
+        let missing_voters = voters::count(candidates).saturating_sub(voters);
+        *status = ConsensusStatus { leader, voters, missing_voters };
     }
 
     /// Whether a leaving node may stop.
@@ -406,17 +445,20 @@ impl<'a> Session<'a> {
         alive.map(|(_, identity)| identity).collect()
     }
 
-    /// Announces this node to members that failure detection does not know.
+    /// Announces this node now and then to members that failure detection does not know.
     fn announce(&mut self) {
-        let now = Instant::now();
-        let Some(swim) = &mut self.swim else { return };
-        if now.duration_since(self.announced) < self.around.bus.timing.search / 3 {
-            return;
+        if self.announced.elapsed() >= self.around.bus.timing.search / 3 {
+            self.announce_now(false);
         }
-        self.announced = now;
+    }
+
+    /// Announces this node to members that failure detection does not know, or to all.
+    fn announce_now(&mut self, to_all: bool) {
+        let Some(swim) = &mut self.swim else { return };
+        self.announced = Instant::now();
         let state = self.around.bus.agreed.state.lock();
         for member in state.members() {
-            if !swim.is_alive(member.id, member.info.incarnation) {
+            if to_all || !swim.is_alive(member.id, member.info.incarnation) {
                 swim.announce(member.id, member.info.incarnation);
             }
         }
@@ -458,6 +500,7 @@ impl<'a> Session<'a> {
                 if let Some(swim) = &mut self.swim {
                     swim.receive(&packet);
                     self.gossip();
+                    self.extend_consensus();
                 }
                 return;
             }
@@ -489,8 +532,9 @@ impl<'a> Session<'a> {
 
     async fn take(&mut self, outcome: Outcome) -> Option<End> {
         match outcome {
-            Outcome::DutiesDone => {
+            Outcome::DutiesEnded => {
                 self.runs_duties = false;
+                self.extend_consensus();
                 return None;
             }
             Outcome::Joined(admission) => {
@@ -617,6 +661,9 @@ impl<'a> Session<'a> {
         bus.epoch.store(self.reported.unwrap_or(0), Ordering::Release);
         self.around.links.set_members(own, &members);
         self.drop_fulfilled_request();
+        // A member gets a vote once the leader considers it alive. This one may know the leader
+        // already, while its answer was lost for want of an address.
+        self.announce_now(is_first);
     }
 
     fn log_view(&self, view: &View, members: &[MemberInfo]) {
@@ -684,77 +731,6 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Repeats the host's request about slots until a view shows its result.
-    fn repeat_hold_request(&mut self, admission: Admission) {
-        let (Some(hold), Some(epoch)) = (self.hold, self.reported) else { return };
-        if self.is_visible(hold) {
-            return;
-        }
-        let Admission { number, incarnation, .. } = admission;
-        let request = match hold {
-            Hold::Take => Request::Hold { number, incarnation, holds: true },
-            Hold::GiveUp => Request::Hold { number, incarnation, holds: false },
-            Hold::TakeUnheld => Request::HoldUnheld { number, incarnation, epoch },
-        };
-        let client = self.client();
-        tokio::spawn(async move {
-            client.ask(request).await;
-        });
-    }
-
-    /// Repeats that this node keeps data, and that the operator has given up slots without owners,
-    /// until that is agreed on.
-    fn repeat_reports(&mut self, admission: Admission) {
-        let bus = &self.around.bus;
-        let Admission { number, incarnation, .. } = admission;
-        let state = bus.agreed.state.lock();
-        let keeps = bus.keeps_data.load(Ordering::Acquire) && !state.keeps_data(bus.uuid());
-        self.taken_over = self.taken_over.filter(|&epoch| state.lost_until(epoch) > 0);
-        drop(state);
-        let keeps = keeps.then_some(Request::KeepsData { number, incarnation });
-        let taken_over = self.taken_over.map(|epoch| Request::TakeOver { epoch });
-        for request in keeps.into_iter().chain(taken_over) {
-            let client = self.client();
-            tokio::spawn(async move { client.ask(request).await });
-        }
-    }
-
-    /// Logs slots that have lost their owners, and slots that have owners again.
-    fn log_unserved(&mut self) {
-        if self.admission.is_none() {
-            return;
-        }
-        let bus = &self.around.bus;
-        let unserved = bus.agreed.state.lock().unserved();
-        let is_known = |of: &Unserved| {
-            self.unserved.iter().any(|known| (known.epoch, &known.slots) == (of.epoch, &of.slots))
-        };
-        for of in unserved.iter().filter(|of| !is_known(of)) {
-            let awaited = match &of.awaited {
-                Some(node) => format!(
-                    "until node {} ({:040x} at {}) returns with its data; CLUSTER FAILOVER TAKEOVER \
-                     gives it up",
-                    node.number, node.uuid, node.client
-                ),
-                None => "since their last owner has returned without its data; CLUSTER FAILOVER \
-                         TAKEOVER gives these up"
-                    .into(),
-            };
-            let line = format!(
-                "cluster: {} hash slots have no owner since view {} ({}): commands on them are \
-                 refused {awaited}",
-                of.count(),
-                of.epoch,
-                of.ranges()
-            );
-            bus.log(Level::Warning, line);
-        }
-        if unserved.is_empty() && !self.unserved.is_empty() {
-            bus.log(Level::Notice, "cluster: every hash slot has an owner again".into());
-        }
-        self.unserved = unserved;
-    }
-
     /// Whether a leaving node has handed over everything that others need, or its time is up.
     fn has_handed_over(&self, admission: Admission, until: Instant) -> bool {
         let SessionContext { bus, .. } = self.around;
@@ -764,28 +740,18 @@ impl<'a> Session<'a> {
         !bus.agreed.state.lock().has_to_hand_over(admission.identity())
     }
 
-    /// Repeats the arrival report while it makes the node an owner of some slots.
-    fn repeat_arrival_report(&mut self) {
-        let (Some(admission), Some((epoch, slots))) = (self.admission, &self.arrived) else {
-            return;
-        };
-        let (own, epoch) = (admission.identity(), *epoch);
-        let useful = self.around.bus.agreed.state.lock().appointable(own, epoch, slots).ranges();
-        if useful.is_empty() {
-            self.arrived = None;
-            return;
-        }
-        let (client, number, incarnation) = (self.client(), own.node.0, own.incarnation);
-        tokio::spawn(async move {
-            let slots = useful;
-            client.ask(Request::Arrived { number, incarnation, epoch, slots }).await;
-        });
-    }
-
     fn client(&self) -> LeaderClient {
         let bus = self.around.bus.clone();
         let control = self.around.control.clone();
         let (consensus, leader) = (self.consensus.clone(), self.leader.clone());
         LeaderClient { bus, control, consensus, leader, began: self.began }
+    }
+}
+
+/// Waits for the next change in consensus, if this node takes part in it.
+async fn next_change(changes: &mut Option<Changes>) {
+    match changes {
+        Some(changes) => changes.next().await,
+        None => std::future::pending().await,
     }
 }

@@ -87,6 +87,13 @@ pub struct Settings {
     pub waits_for_data: bool,
 }
 
+/// Lower bound of [`Timing::silence`]: a busy member may not read for this long, however short
+/// leases are.
+const SILENCE_MIN: Duration = Duration::from_secs(2);
+
+/// Lower bound of [`Timing::patience`]: a handshake of a busy member takes this long.
+const PATIENCE_MIN: Duration = Duration::from_millis(200);
+
 /// Times derived from the node timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
@@ -102,6 +109,10 @@ pub(crate) struct Timing {
     pub grace: Duration,
     /// Maximum time for which a leaving member waits until others have imported its slots.
     pub handover: Duration,
+    /// Time for which sent data may stay unacknowledged before a connection is closed.
+    pub silence: Duration,
+    /// Time after which a member that does not answer is dialed through another one.
+    pub patience: Duration,
     /// Interval of name resolution and of the search for lost members.
     pub search: Duration,
 }
@@ -116,6 +127,8 @@ impl Timing {
             handshake: lease.clamp(Duration::from_secs(2), Duration::from_secs(10)),
             grace: lease * 12,
             handover: lease * 60,
+            silence: (lease / 3).max(SILENCE_MIN),
+            patience: (lease / 12).max(PATIENCE_MIN),
             search: (lease * 3).min(Duration::from_secs(10)),
         }
     }

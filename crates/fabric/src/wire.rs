@@ -1,12 +1,15 @@
 //! Messages between nodes on the bus.
 //!
 //! ```text
-//! connection   preamble, one byte (C control, L lanes), then TLS 1.3, then frames both ways
+//! connection   preamble, one byte (C control, L lanes, R relay), then TLS 1.3, then frames
+//!              both ways
 //! frame        length, 4 bytes, little-endian, then that many bytes
 //! first        the client: Hello; the server: Welcome, final if it is a refusal;
 //!              each followed by the sender's clock, in Unix milliseconds
 //! C            then (number, Request) one way, (number, Reply) the other, in any order
 //! L            then frames of the data plane, opaque to this crate
+//! R            then the member to reach, and whether it was; then, instead of TLS, a
+//!              connection to it
 //! ```
 //!
 //! Messages are encoded with postcard. Enums and structs are only extended at their ends, and bytes
@@ -35,6 +38,7 @@ pub(crate) const CONTROL_MAX: usize = 16 << 20;
 pub(crate) enum Kind {
     Control,
     Lanes,
+    Relay,
 }
 
 impl Kind {
@@ -42,11 +46,13 @@ impl Kind {
         match self {
             Kind::Control => b'C',
             Kind::Lanes => b'L',
+            Kind::Relay => b'R',
         }
     }
 
     pub fn of(preamble: u8) -> Option<Self> {
-        [Kind::Control, Kind::Lanes].into_iter().find(|kind| kind.preamble() == preamble)
+        let kinds = [Kind::Control, Kind::Lanes, Kind::Relay];
+        kinds.into_iter().find(|kind| kind.preamble() == preamble)
     }
 }
 

@@ -209,8 +209,8 @@ impl Store {
         })
     }
 
-    /// Syncs the index of the last committed entry, if that has changed: without a majority, a node that
-    /// restarts knows nothing later.
+    /// Syncs the index of the last committed entry, if that has changed: without a majority, a node
+    /// that restarts knows nothing later.
     ///
     /// # Errors
     /// If the file cannot be written: consensus ends with that error at its next write.

@@ -105,6 +105,33 @@ fn a_node_that_has_failed_is_forgotten_by_all() {
 }
 
 #[test]
+fn the_founder_dies_as_soon_as_three_members_vote() {
+    let flags = format!("{TIMEOUT} --cluster-copies 2");
+    let mut founder = start(scratch("secret"), &format!("{FOUND} {flags}"));
+    await_service(&founder);
+    let joined = format!("{} {flags}", join(&founder));
+    let others = [(); 2].map(|()| start(scratch("secret"), &joined));
+    for member in [&founder, &others[0], &others[1]] {
+        let mut client = await_service(member);
+        eventually("three members vote", || field(&mut client, "cluster_voters") == 3);
+        eventually("all know it", || field(&mut client, "cluster_voters_missing") == 0);
+        // Slots that only the founder has wait for it.
+        await_whole(member);
+    }
+    founder.signal(libc::SIGKILL);
+    founder.exit_code();
+    for member in &others {
+        let mut client = member.connect();
+        eventually("the founder is removed", || field(&mut client, "cluster_failed_nodes") == 1);
+        for at in 0..20 {
+            eventually("the others serve", || {
+                call(&mut client, &format!("SET key{at} new")) == "OK"
+            });
+        }
+    }
+}
+
+#[test]
 fn a_member_without_the_majority_is_alive_and_not_ready() {
     let founder = start(scratch("secret"), &format!("{FOUND} {TIMEOUT}"));
     await_service(&founder);

@@ -16,6 +16,8 @@ pub(super) struct Redundancy {
     pub voters: usize,
     /// Slots without owners, by the node that they wait for.
     pub unserved: Vec<UnservedFigures>,
+    /// Votes that the members could have beside these.
+    pub missing_voters: usize,
     /// Number of members that are to hold each slot; none: all data members.
     pub copies: Option<usize>,
 }
@@ -42,7 +44,7 @@ pub(super) fn info(
     held: HeldFigures,
     redundancy: Redundancy,
 ) -> String {
-    let Redundancy { failed, voters, unserved, copies } = redundancy;
+    let Redundancy { failed, voters, missing_voters, unserved, copies } = redundancy;
     let unserved: usize = unserved.iter().map(|of| of.slots).sum();
     let primaries = state.view.slots.primaries();
     let slots = |is_counted: &dyn Fn(u16) -> bool| {
@@ -55,7 +57,7 @@ pub(super) fn info(
     let in_order = slots(&|node| state.is_serving && (Some(node) == me || reached.contains(&node)));
     let is_whole = in_order == usize::from(SLOTS);
     let size = primaries.iter().map(|(_, _, node)| node.0).collect::<BTreeSet<u16>>().len();
-    let lines: [(&str, String); 22] = [
+    let lines: [(&str, String); 23] = [
         ("cluster_state", if is_whole { "ok" } else { "fail" }.into()),
         ("cluster_slots_assigned", assigned.to_string()),
         ("cluster_slots_ok", in_order.to_string()),
@@ -65,6 +67,7 @@ pub(super) fn info(
         ("cluster_known_nodes", (state.members.len() + failed).to_string()),
         ("cluster_failed_nodes", failed.to_string()),
         ("cluster_voters", voters.to_string()),
+        ("cluster_voters_missing", missing_voters.to_string()),
         ("cluster_size", size.to_string()),
         ("cluster_current_epoch", state.view.epoch.to_string()),
         ("cluster_slots_held", held.slots.to_string()),

@@ -13,7 +13,7 @@ use petrel_commands::{
     Call, Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Outcome, PeerFigures, Primary, Rest,
     ShownSlots, Ticket, UnsafeChanges, UnservedFigures,
 };
-use petrel_fabric::{Copies, NoTakeOver};
+use petrel_fabric::{Copies, Fabric, NoTakeOver};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -178,8 +178,10 @@ impl Cluster for Membership {
             Some(Copies::Of(copies)) => Some(usize::from(copies.max(1))),
             Some(Copies::All) | None => None,
         };
-        let voters = fabric.map_or(0, |fabric| fabric.voters());
-        let redundancy = info::Redundancy { failed, voters, unserved: self.unserved(), copies };
+        let voters = |of: fn(&Fabric) -> usize| fabric.as_deref().map_or(0, of);
+        let (voters, missing_voters) = (voters(Fabric::voters), voters(Fabric::missing_voters));
+        let unserved = self.unserved();
+        let redundancy = info::Redundancy { failed, voters, missing_voters, unserved, copies };
         info::info(&self.state(), self.has_lease(), &self.figures, self.held(), redundancy)
     }
 
