@@ -1,6 +1,8 @@
 //! Slots whose owners have failed, and clusters that have lost their majority.
 
-use crate::cluster::{FOUND, await_line, await_service, call, join, scratch, start};
+use crate::cluster::{
+    FOUND, await_line, await_service, call, call_or_reconnect, join, scratch, start,
+};
 use crate::cluster_slots::have_shares;
 use crate::harness::{Client, Scratch, Server, free_port, show};
 use std::path::PathBuf;
@@ -60,15 +62,16 @@ fn again((scratch, args): (Scratch, String)) -> (Server, String) {
 }
 
 /// Sends a command until the cluster takes it: members may be taken for dead on a busy machine.
-fn set(client: &mut Client, key: &str, value: &str) {
-    eventually("the key is set", || call(client, &format!("SET {key} {value}")) == "OK");
+fn set(server: &Server, client: &mut Client, key: &str, value: &str) {
+    let write = format!("SET {key} {value}");
+    eventually("the key is set", || call_or_reconnect(server, client, &write) == "OK");
 }
 
 /// Writes keys, each on the disks of two members.
 fn fill(server: &Server) {
     let mut client = server.connect();
     for at in 0..KEYS {
-        set(&mut client, &format!("key{at}"), &at.to_string());
+        set(server, &mut client, &format!("key{at}"), &at.to_string());
     }
     let mut client = server.connect();
     eventually("two members have it on disk", || {
@@ -92,6 +95,7 @@ fn unserved(client: &mut Client, name: &str) -> Option<String> {
 
 /// Replies to a command for each key, in one pipeline: some wait a second for an owner.
 fn each(client: &mut Client, command: impl Fn(usize) -> String) -> Vec<String> {
+    client.set_patience(PATIENCE);
     for at in 0..KEYS {
         client.send(&command(at).split(' ').collect::<Vec<_>>());
     }
