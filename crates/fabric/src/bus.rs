@@ -374,6 +374,10 @@ impl Bus {
         let known = self.know(kind, &stream, &hello);
         let welcome = match &known {
             Ok(_) => Welcome::Hello(self.hello()),
+            // This node is about to join the other's cluster.
+            Err(Refusal::OtherCluster) if self.is_continued_by(&attached) => {
+                Welcome::Refused(Refusal::Superseded)
+            }
             Err(refusal) => Welcome::Refused(refusal.clone()),
         };
         write_frame(&mut stream, &self.attach(dated(&welcome)?)?).await?;

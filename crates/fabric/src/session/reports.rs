@@ -1,5 +1,5 @@
-//! Reports of a member that are repeated until they are agreed on, and log lines about slots without
-//! owners.
+//! Reports of a member that are repeated until they are agreed on, and log lines about slots
+//! without owners.
 
 use super::Session;
 use crate::events::Level;
