@@ -25,13 +25,17 @@ const KEYS_PER_ROOM: f64 = 4.0;
 const FILL_PER_ROOM: f64 = 1.5;
 /// Bytes in flight per connection while a server is filled.
 const FILL_BYTES: f64 = 256.0 * 1024.0;
+/// Maximum bytes of values in flight per connection, beyond one value: deeper pipelines of large
+/// values get too few replies in a measurement.
+const IN_FLIGHT_BYTES: f64 = 1024.0 * 1024.0;
 /// Requests of a connection that does not read replies.
 const UNREAD_REQUESTS: u64 = 100;
 /// Keys of the client beside the load; lengths of keys tell their sets apart.
 const BESIDE: KeySpace = KeySpace { count: 100, size: 17 };
 const EXPIRING_KEY_SIZE: usize = 18;
-/// Time to store keys that expire in the same second.
+/// Time to store keys that expire in the same second, doubled up to the maximum for slow servers.
 const STORING: Duration = Duration::from_secs(6);
+const STORING_MAX: Duration = Duration::from_secs(48);
 /// Interval at which memory is read.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
 
@@ -64,6 +68,11 @@ impl Scene {
         (times * (self.memory << 20) as f64 / self.values.mean()).max(1.0) as u64
     }
 
+    /// Number of values that take these bytes, at least 1.
+    fn pipeline_max(&self, bytes: f64) -> usize {
+        (bytes / self.values.mean()).max(1.0) as usize
+    }
+
     /// The load.
     fn plan(&self, case: &Case<'_>, server: &Server) -> Plan {
         let lifetimes = self.work.number("ttl").map(Mix::Lifetimes);
@@ -79,7 +88,7 @@ impl Scene {
             lengths: if is_cache { Lengths::ByKey } else { Lengths::Random },
             check_lengths: is_cache,
             connections: case.get("connections"),
-            pipeline: case.at("pipeline"),
+            pipeline: case.at::<usize>("pipeline").min(self.pipeline_max(IN_FLIGHT_BYTES)),
             extent: Extent::window(WARM_UP_S, case.get("seconds")),
             seed: case.seed(),
             ..Plan::new(server, keys)
@@ -105,21 +114,33 @@ impl Scene {
         drive((server, &mut exchange, &mix), pipeline as usize, until, case.seed(), draw)
     }
 
-    /// Stores keys that all expire in the same second, and waits until shortly before it.
+    /// Stores keys that all expire in the same second, and waits until shortly before it. Tries
+    /// again with more time if that took too long, or if some were refused: a full memcached moves
+    /// memory between sizes of values only by and by.
     fn store_expiring(&self, server: &Server, count: u64) -> Result<(), String> {
-        let due = SystemTime::now() + STORING;
-        let at = due.duration_since(SystemTime::UNIX_EPOCH).map_err(text)?.as_secs() as u32;
         let keys = KeySpace { count, size: EXPIRING_KEY_SIZE };
-        let operation = Operation::Set { ttl_s: Some(at) };
-        let plan = Plan { operation, values: ValueSizes::fixed(16), ..Plan::new(server, keys) };
-        let stored = load::run(&plan)?.replies;
-        if stored.errors > 0 {
-            return Err(stored.first_error.unwrap_or_default());
+        let early = Duration::from_secs_f64(1.0 + WARM_UP_S);
+        let mut storing = STORING;
+        loop {
+            let due = SystemTime::now() + storing;
+            let at = due.duration_since(SystemTime::UNIX_EPOCH).map_err(text)?.as_secs() as u32;
+            let operation = Operation::Set { ttl_s: Some(at) };
+            let plan = Plan { operation, values: ValueSizes::fixed(16), ..Plan::new(server, keys) };
+            let stored = load::run(&plan)?.replies;
+            let left = due.duration_since(SystemTime::now()).unwrap_or_default();
+            let why = match left.checked_sub(early) {
+                _ if stored.errors > 0 => stored.first_error.unwrap_or_default(),
+                None => "storing keys takes longer than they live".to_owned(),
+                Some(left) => {
+                    thread::sleep(left);
+                    return Ok(());
+                }
+            };
+            if storing >= STORING_MAX {
+                return Err(why);
+            }
+            storing *= 2;
         }
-        let left = due.duration_since(SystemTime::now());
-        let left = left.map_err(|_| "storing keys took longer than they live")?;
-        thread::sleep(left.saturating_sub(Duration::from_secs_f64(1.0 + WARM_UP_S)));
-        Ok(())
     }
 }
 
@@ -150,7 +171,7 @@ impl Experiment for Full {
             return fill(beside);
         }
         let plan = scene.plan(case, server);
-        let pipeline = (FILL_BYTES / scene.values.mean()).clamp(1.0, 50.0) as usize;
+        let pipeline = scene.pipeline_max(FILL_BYTES).min(50);
         let extent = Extent::Operations(scene.values_of(FILL_PER_ROOM));
         let is_set = plan.operation == SET;
         let filling = Plan { pipeline, extent, connections: 4, ..plan };
@@ -266,5 +287,25 @@ impl Drop for Neighbours {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Options;
+
+    #[test]
+    fn deep_pipelines_of_large_values_are_cut() {
+        let options = ["memory", "values"].map(|name| (name, vec!["100".to_owned()]));
+        let options = Options::new(options);
+        let limits = Description::named(Full::NAME).work_names().map(|work| {
+            let point = [("work".to_owned(), work.to_owned())].into();
+            let scene = Scene::of(&Case { options: &options, point: &point, round: 0 });
+            (work, scene.pipeline_max(IN_FLIGHT_BYTES))
+        });
+        let cut: Vec<_> = limits.filter(|(_, most)| *most < 100).collect();
+        let expected = [("SET 30 KB", 34), ("SET 1 MB in 500 MB", 1), ("replies not read", 34)];
+        assert_eq!(cut, expected);
     }
 }
