@@ -209,7 +209,9 @@ impl Lanes {
         let need = Need { slot, position: lane.seq() + 1 };
         if let Some(to) = keeper {
             let head = KeptHead::new(self.safe.distance(need));
-            let needs = self.safe.need_of_others(slot, to).into_iter().collect();
+            let needs = self.safe.need_of_others(slot, to);
+            let needs = needs.filter(|_| !is_broken(Mutation::OvertakeOthers));
+            let needs = needs.into_iter().collect();
             let short = for_origin.and_then(|variant| variant.short);
             for_origin = Some(ForOrigin { to, short, kept: Some(Keep { head, needs }) });
         }

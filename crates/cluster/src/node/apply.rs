@@ -130,6 +130,8 @@ impl Node {
             }
             Record::Copy { group } => self.take_copy(from, group, host),
             Record::Invalidate { db, key } => self.drop_copy((db, key), host),
+            // The node's next incarnation may have a copy.
+            Record::NoCopy { .. } if !self.is_member(from) => {}
             Record::NoCopy { db, key } => {
                 let directory = self.lanes.directory();
                 let name = directory.name_of(db, key);
@@ -253,5 +255,101 @@ fn unwrapped(bytes: Arc<[u8]>) -> Arc<[u8]> {
     match Record::read(&bytes) {
         Ok(Record::Kept { record, .. }) => record.into(),
         _ => bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{Executed, GroupError, Limits};
+    use crate::slot_map::{Node as Number, SlotMap};
+    use crate::view::View;
+    use crate::wire::{Exec, WaitEnd, put_record};
+    use petrel_keyspace::{Call, Handle, Keyspace, Options};
+
+    /// Counts executed commands.
+    struct Counter {
+        handle: Handle,
+        executed: usize,
+    }
+
+    impl Host for Counter {
+        fn handle(&mut self) -> &mut Handle {
+            &mut self.handle
+        }
+
+        fn execute(&mut self, _: Tag, _: &Call<&[u8]>, _: &mut Vec<u8>) -> Executed {
+            self.executed += 1;
+            Executed::Replied
+        }
+
+        fn end_wait(&mut self, _: Tag, _: WaitEnd) -> Option<Vec<u8>> {
+            None
+        }
+
+        fn unwatch(&mut self, _: Identity, _: u64) {}
+
+        fn differs(&mut self, from: Identity, error: GroupError) {
+            panic!("{from:?}: {error}");
+        }
+
+        fn publish(&mut self, _: bool, _: &[u8], _: &[u8]) {}
+
+        fn keys_read(&mut self, _: &Call<&[u8]>, _: &mut Vec<Vec<u8>>) {}
+
+        fn copy_begins(&mut self) {}
+
+        fn copy(&mut self, _: &[u8], _: bool) {}
+    }
+
+    const FORMER: Identity = Identity { node: Number(1), incarnation: 1 };
+    const PRESENT: Identity = Identity { node: Number(1), incarnation: 2 };
+
+    /// Primary of all slots, in a view with the second incarnation of another node.
+    fn primary() -> (Node, Counter) {
+        let identity = Identity { node: Number(0), incarnation: 1 };
+        let view = View {
+            epoch: 3,
+            members: vec![identity, PRESENT],
+            slots: SlotMap::collect(|_| &[Number(0)]),
+            incoming: Some(SlotMap::collect(|_| &[])),
+        };
+        let keyspace = Keyspace::new(&Options { databases: 1, stripes: 8, seed: 1 });
+        let host = Counter { handle: keyspace.attach(), executed: 0 };
+        (Node::new(identity, view, Limits::default()), host)
+    }
+
+    fn take(node: &mut Node, from: Identity, record: &Record<'_>, host: &mut Counter) {
+        let mut bytes = Vec::new();
+        put_record(&mut bytes, record);
+        let (bytes, lane) = (Arc::from(bytes), lane_of(slot_of(b"key")));
+        let Ok(record) = Record::read(&bytes) else { panic!("a record is not readable") };
+        node.take_record((from, lane), &bytes, record, host);
+    }
+
+    #[test]
+    fn a_command_of_a_former_incarnation_is_not_executed() {
+        let (mut node, mut host) = primary();
+        let (slots, commands) = (vec![slot_of(b"key")], vec![vec![&b"GET"[..], b"key"]]);
+        let call = Call { slots, commands, ..Call::default() };
+        let exec = Record::Exec(Exec { oseq: 1, first: 1, tenure: 3, call });
+        let answers = |node: &Node| node.lanes.positions().iter().sum::<u64>();
+        take(&mut node, FORMER, &exec, &mut host);
+        assert_eq!((host.executed, answers(&node)), (0, 0));
+        take(&mut node, PRESENT, &exec, &mut host);
+        assert_eq!((host.executed, answers(&node)), (1, 1));
+    }
+
+    #[test]
+    fn a_copy_is_not_reported_as_absent_by_a_former_incarnation() {
+        let (mut node, mut host) = primary();
+        let directory = node.lanes.directory();
+        directory.add(slot_of(b"key"), directory.name_of(0, b"key"), PRESENT.node);
+        let no_copy = Record::NoCopy { db: 0, key: b"key" };
+        for (from, is_registered) in [(FORMER, true), (PRESENT, false)] {
+            take(&mut node, from, &no_copy, &mut host);
+            let holders = node.lanes.copy_holders(0, b"key");
+            assert_eq!(holders.contains(PRESENT.node), is_registered, "after {from:?}");
+        }
     }
 }

@@ -481,6 +481,11 @@ impl Node {
         self.lanes.push(lane_of(slot), to, &Record::Unwatch { client });
     }
 
+    /// Whether the present view has this incarnation of a node.
+    fn is_member(&self, identity: Identity) -> bool {
+        self.view.member(identity.node) == Some(identity)
+    }
+
     /// The members that joined before a view.
     fn members_since(&self, epoch: u64) -> NodeSet {
         let members = self.view.members.iter();

@@ -11,8 +11,12 @@ use std::sync::Arc;
 impl Node {
     /// Executes a forwarded command and sends its answer, or defers it until an earlier primary has
     /// ended. A command that is not for this node is dropped: its origin sends it to the new
-    /// primary once it has seen the end of this node's epoch.
+    /// primary once it has seen the end of this node's epoch. So is a command of a removed member:
+    /// its answer would reach the node's next incarnation.
     pub(super) fn serve_or_park(&mut self, from: Identity, record: Arc<[u8]>, host: &mut dyn Host) {
+        if !self.is_member(from) {
+            return;
+        }
         let Ok(Record::Exec(exec)) = Record::read(&record) else { return };
         let slot = exec.call.slots[0];
         // Also deferred: commands that follow a deferred one of the same origin and slot.
@@ -22,9 +26,7 @@ impl Node {
             return;
         }
         let oseq = exec.oseq;
-        // A command of a former incarnation of the origin has no receiver for its arguments.
-        let is_there = self.view.member(from.node) == Some(from);
-        let arguments = is_there.then(|| Arguments::longest(&record, &exec.call)).flatten();
+        let arguments = Arguments::longest(&record, &exec.call);
         let reply = match self.serve(from, &exec, arguments, host) {
             Served::Not => return,
             Served::Before => None,
