@@ -422,8 +422,8 @@ impl TDigest {
                 let step = f64::midpoint(left.weight, right.weight);
                 let step = step - left_excluded - right_excluded;
                 let base = before + left.weight / 2.0 + left_excluded;
-                let part = (number - left.mean) / (right.mean - left.mean);
-                return (base + step * part) / total;
+                let width = right.mean - left.mean;
+                return (base + step * (number - left.mean) / width) / total;
             }
             before += left.weight;
         }

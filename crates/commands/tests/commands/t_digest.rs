@@ -189,8 +189,8 @@ fn memory_is_counted_and_limited() {
     client.run("TDIGEST.CREATE wide COMPRESSION 100000");
     let keyspace = client.exec.ks.keyspace().clone();
     let used = keyspace.stats().used;
-    keyspace.set_memory_limit(used + 100_000, Policy::NoEviction);
-    let numbers: Vec<String> = (0..20_000).map(|i| i.to_string()).collect();
+    keyspace.set_memory_limit(used + 1_000_000, Policy::NoEviction);
+    let numbers: Vec<String> = (0..400_000).map(|i| (i % 10).to_string()).collect();
     let line = format!("TDIGEST.ADD wide {}", numbers.join(" "));
     let oom = "OOM command not allowed when used memory > 'maxmemory'.";
     assert_eq!(client.run(&line), oom);

@@ -94,14 +94,15 @@ impl Table {
         self.first(print, 0)
     }
 
-    /// The number of times that an item's fingerprint is there.
+    /// The number of times that an item's fingerprint is there; twice that if both buckets of the
+    /// item are one, as RedisBloom counts.
     pub fn count(&self, print: Print) -> u64 {
-        let [first, second] = print.hashes.map(|hash| self.start(hash));
-        let count = |start: usize| {
+        let count = |hash: u64| {
+            let start = self.start(hash);
             let places = start..start + usize::from(self.bucket_size);
             places.filter(|&at| self.cells.get(at) == print.cell).count() as u64
         };
-        count(first) + if first == second { 0 } else { count(second) }
+        print.hashes.map(count).iter().sum()
     }
 
     /// Reads both buckets of an item.
