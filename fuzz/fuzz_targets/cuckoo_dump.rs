@@ -26,7 +26,7 @@ fuzz_target!(|input: (Vec<u8>, Vec<(i64, Vec<u8>)>, Vec<Vec<u8>>)| {
         let print = Print::of(&item);
         let count = cuckoo.count(print);
         if cuckoo.add(print, FILTERS_MAX).is_ok() {
-            assert!(cuckoo.contains(print) && cuckoo.count(print) == count + 1);
+            assert!(cuckoo.contains(print) && cuckoo.count(print) > count);
             assert!(cuckoo.delete(print));
         }
     }

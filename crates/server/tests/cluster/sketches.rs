@@ -1,7 +1,7 @@
-//! Sketches in a cluster of three members: commands are forwarded to the key's primary, copies
-//! follow, and merges read keys of other members.
+//! Sketches in a cluster of three members: commands are forwarded to the key's primary, and copies
+//! follow.
 
-use crate::bench::{Members, bulk, key_at, ok};
+use crate::bench::{Members, bulk, error, key_at, ok};
 use petrel_resp::Value;
 use std::time::Duration;
 
@@ -53,27 +53,34 @@ fn every_member_changes_and_reads_sketches_of_all() {
 }
 
 #[test]
-fn digests_and_counts_of_other_members_are_merged() {
+fn digests_and_counts_of_a_member_are_merged_by_every_other() {
     let members = Members::start(NODES, Duration::from_micros(500));
-    let keys = |name: &str| (0..NODES).map(|home| key_at(home, NODES, name)).collect::<Vec<_>>();
-    let (digests, counts) = (keys("digest"), keys("counts"));
-    let mut client = members.client(0);
-    for (i, (digest, counts)) in digests.iter().zip(&counts).enumerate() {
-        assert_eq!(client.call(&format!("TDIGEST.CREATE {digest}")), ok());
-        assert_eq!(client.call(&format!("TDIGEST.ADD {digest} {i} 10{i}")), ok());
-        assert_eq!(client.call(&format!("CMS.INITBYDIM {counts} 1000 3")), ok());
-        assert_eq!(client.call(&format!("CMS.INCRBY {counts} item 2")), integers(&[2]));
-    }
-    for node in 0..NODES {
-        let mut client = members.client(node);
-        let target = key_at(node, NODES, "merged");
-        let call = format!("TDIGEST.MERGE {target} 3 {} OVERRIDE", digests.join(" "));
-        assert_eq!(client.call(&call), ok());
-        let ranks = Value::Array(["0", "1", "102", "inf"].map(bulk).to_vec());
-        assert_eq!(client.call(&format!("TDIGEST.BYRANK {target} 0 1 5 6")), ranks);
-        let target = key_at(node, NODES, "sums");
-        assert_eq!(client.call(&format!("CMS.INITBYDIM {target} 1000 3")), ok());
-        assert_eq!(client.call(&format!("CMS.MERGE {target} 3 {}", counts.join(" "))), ok());
-        assert_eq!(client.call(&format!("CMS.QUERY {target} item")), integers(&[6]));
+    for home in 0..NODES {
+        let keys = |name: &str| -> Vec<String> {
+            (0..3).map(|i| key_at(home, NODES, &format!("{name}{i}"))).collect()
+        };
+        let (digests, counts) = (keys("digest"), keys("counts"));
+        let mut client = members.client(0);
+        for (i, (digest, counts)) in digests.iter().zip(&counts).enumerate() {
+            assert_eq!(client.call(&format!("TDIGEST.CREATE {digest}")), ok());
+            assert_eq!(client.call(&format!("TDIGEST.ADD {digest} {i} 10{i}")), ok());
+            assert_eq!(client.call(&format!("CMS.INITBYDIM {counts} 1000 3")), ok());
+            assert_eq!(client.call(&format!("CMS.INCRBY {counts} item 2")), integers(&[2]));
+        }
+        for node in 0..NODES {
+            let mut client = members.client(node);
+            let target = key_at(home, NODES, &format!("merged{node}"));
+            let call = format!("TDIGEST.MERGE {target} 3 {} OVERRIDE", digests.join(" "));
+            assert_eq!(client.call(&call), ok());
+            let ranks = Value::Array(["0", "1", "102", "inf"].map(bulk).to_vec());
+            assert_eq!(client.call(&format!("TDIGEST.BYRANK {target} 0 1 5 6")), ranks);
+            let target = key_at(home, NODES, &format!("sums{node}"));
+            assert_eq!(client.call(&format!("CMS.INITBYDIM {target} 1000 3")), ok());
+            assert_eq!(client.call(&format!("CMS.MERGE {target} 3 {}", counts.join(" "))), ok());
+            assert_eq!(client.call(&format!("CMS.QUERY {target} item")), integers(&[6]));
+        }
+        let elsewhere = key_at((home + 1) % NODES, NODES, "merged");
+        let refused = client.call(&format!("TDIGEST.MERGE {elsewhere} 1 {}", digests[0]));
+        assert!(error(&refused).starts_with("CROSSSLOT"), "{refused:?}");
     }
 }
