@@ -219,8 +219,9 @@ fn insert(ctx: &mut Ctx<'_>, only_absent: bool) -> Outcome {
 
 /// `CF.EXISTS key item`: no where Redis, too, does not look at the type.
 fn exists(ctx: &mut Ctx<'_>) -> Outcome {
-    let item = ctx.arg(2);
+    let (item, here) = (ctx.arg(2), ctx.exec.units_here);
     let cuckoo = filter(ctx).ok().flatten();
+    expect(cuckoo.map_or(0, Cuckoo::probes) / PROBES_PER_UNIT, here)?;
     let is_there = cuckoo.is_some_and(|cuckoo| cuckoo.contains(Print::of(item)));
     ctx.reply.boolean(is_there);
     Ok(())
@@ -247,8 +248,9 @@ fn mexists(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `CF.COUNT key item`
 fn count(ctx: &mut Ctx<'_>) -> Outcome {
-    let item = ctx.arg(2);
+    let (item, here) = (ctx.arg(2), ctx.exec.units_here);
     let cuckoo = filter(ctx).ok().flatten();
+    expect(cuckoo.map_or(0, Cuckoo::probes) / PROBES_PER_UNIT, here)?;
     let count = cuckoo.map_or(0, |cuckoo| cuckoo.count(Print::of(item)));
     ctx.number(count.cast_signed())
 }
@@ -264,6 +266,7 @@ fn filter_to_change<'a>(ctx: &'a mut Ctx<'_>) -> Option<&'a Cuckoo> {
 fn delete(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, item, here) = (ctx.key(1), ctx.db(), ctx.arg(2), ctx.exec.units_here);
     let cuckoo = filter_to_change(ctx).ok_or(Fail::fixed("Not found"))?;
+    expect(cuckoo.probes() / PROBES_PER_UNIT, here)?;
     if cuckoo.is_compacted_by_deletion() && cuckoo.contains(Print::of(item)) {
         expect(cuckoo.probes_to_compact() / PROBES_PER_UNIT, here)?;
     }
@@ -348,13 +351,16 @@ fn scandump(ctx: &mut Ctx<'_>) -> Outcome {
 fn loadchunk(ctx: &mut Ctx<'_>) -> Outcome {
     let iterator = parse_int(ctx.arg(2)).filter(|&iterator| iterator != 0).ok_or(POSITION)?;
     let (key, db, data) = (ctx.key(1), ctx.db(), ctx.arg(3));
-    let mut slot = ctx.exec.ks.slot(db, key, &TYPE)?;
+    let slot = ctx.exec.ks.slot(db, key, &TYPE)?;
     let Some(held) = slot.held() else {
-        return match iterator {
-            1 if load_head(&mut slot, data) => ctx.ok(),
-            1 if data.len() != HEAD_LEN => Err(Fail::fixed("Invalid header")),
-            1 => Err(Fail::fixed("Couldn't create filter!")),
-            _ => Err(NOT_FOUND),
+        if iterator != 1 {
+            return Err(NOT_FOUND);
+        }
+        let _held = ctx.hold_growth(Cuckoo::head_growth(data))?;
+        return match load_head(&mut ctx.exec.ks.slot(db, key, &TYPE)?, data) {
+            true => ctx.ok(),
+            false if data.len() != HEAD_LEN => Err(Fail::fixed("Invalid header")),
+            false => Err(Fail::fixed("Couldn't create filter!")),
         };
     };
     if iterator == 1 {

@@ -164,6 +164,13 @@ fn effects_make_the_same_filter() {
     });
 }
 
+/// Head of a dump.
+fn head(buckets: u64, filters: u64, size: u16, iterations: u16, expansion: u16) -> Vec<u8> {
+    let mut out = [0u64, buckets, 0, filters].map(u64::to_le_bytes).concat();
+    [size, iterations, expansion].iter().for_each(|n| out.extend(n.to_le_bytes()));
+    out
+}
+
 #[test]
 fn memory_is_counted_and_limited() {
     let mut client = Client::new();
@@ -183,7 +190,10 @@ fn memory_is_counted_and_limited() {
     assert_eq!(client.run("CF.RESERVE m 100000000"), "OK");
     let items: Vec<String> = (0..1000).map(|i| i.to_string()).collect();
     let line = format!("CF.INSERT m ITEMS {}", items.join(" "));
-    assert_eq!(client.run(&line), "OOM command not allowed when used memory > 'maxmemory'.");
+    let oom = "OOM command not allowed when used memory > 'maxmemory'.";
+    assert_eq!(client.run(&line), oom);
+    let many = client.call(&[b"CF.LOADCHUNK", b"n", b"1", &head(1, 65_535, 1, 20, 1)]);
+    assert_eq!((show(&many).as_str(), client.run("EXISTS n").as_str()), (oom, "0"));
     keyspace.set_memory_limit(0, Policy::NoEviction);
     assert!(client.run(&line).starts_with("[1 1 "));
 }
@@ -193,11 +203,6 @@ fn memory_is_counted_and_limited() {
 #[test]
 fn a_stranger_is_bounded() {
     let mut client = Client::new();
-    let head = |buckets: u64, filters: u64, size: u16, iterations: u16, expansion: u16| {
-        let mut out = [0u64, buckets, 0, filters].map(u64::to_le_bytes).concat();
-        [size, iterations, expansion].iter().for_each(|n| out.extend(n.to_le_bytes()));
-        out
-    };
     let mut call = |args: &[&[u8]]| {
         let start = Instant::now();
         let (reply, peak) = peak_of(|| client.call(args));
@@ -209,6 +214,8 @@ fn a_stranger_is_bounded() {
     assert_eq!(call(&[b"CF.LOADCHUNK", b"k", b"4000000000", b"x"]), "OK");
     assert_eq!(call(&[b"CF.EXISTS", b"k", b"x"]), "0");
     assert_eq!(call(&[b"CF.ADD", b"k", b"x"]), "1");
+    assert_eq!(call(&[b"CF.COUNT", b"k", b"x"]), "1");
+    assert_eq!(call(&[b"CF.DEL", b"k", b"y"]), "0");
     assert_eq!(call(&[b"CF.COMPACT", b"k"]), "OK");
     for broken in [
         head(1 << 32, 1, 1, 20, 1),

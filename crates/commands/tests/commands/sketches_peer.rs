@@ -28,6 +28,10 @@ const BLOOM: [&str; 16] = [
     "SCANDUMP",
     "LOADCHUNK",
 ];
+/// Keys of values that are compared.
+const KEYS: [&str; 3] = ["k", "l", "m"];
+/// Calls that are sent at once; then values are exchanged.
+const BATCH: usize = 20;
 const ODD: [&str; 14] = [
     "x",
     "-1",
@@ -376,6 +380,26 @@ fn are_equal(own: &Value, other: &Value) -> bool {
     }
 }
 
+fn bytes_of(words: &[String]) -> Vec<&[u8]> {
+    words.iter().map(String::as_bytes).collect()
+}
+
+/// Words of a random call, and then what looks at the keys; now and then a key is deleted.
+fn draw_with_looks(
+    random: &mut Random,
+    draw: &mut impl FnMut(&mut Random) -> Vec<String>,
+    look: fn(&str) -> Vec<String>,
+) -> Vec<Vec<String>> {
+    let mut calls = vec![draw(random)];
+    for key in KEYS {
+        calls.push(look(key));
+        if random.below(60) == 0 {
+            calls.push(["DEL", key].map(str::to_owned).to_vec());
+        }
+    }
+    calls
+}
+
 /// Compares random calls, and after each what `look` answers about the keys.
 fn compare(mut draw: impl FnMut(&mut Random) -> Vec<String>, look: fn(&str) -> Vec<String>) {
     let Ok(module) = std::env::var("PETREL_TEST_REDISBLOOM") else {
@@ -389,28 +413,22 @@ fn compare(mut draw: impl FnMut(&mut Random) -> Vec<String>, look: fn(&str) -> V
         let (mut ours, mut theirs) = redis.beside(resp3);
         let (begin, mut calls) = (Instant::now(), 0);
         while begin.elapsed() < duration() {
-            let words = draw(&mut random);
-            let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
-            let (own, other) = (ours.call(&args), theirs.call(&args));
-            let line = show_args(&args);
-            // Redis looks for the destination of a merge before it checks the arguments.
-            let are_errors = matches!((&own, &other), (Value::Error(_), Value::Error(_)));
-            if !(are_errors && words[0].ends_with(".MERGE")) {
-                assert!(are_equal(&own, &other), "{line}\nhere:  {own:?}\nthere: {other:?}");
+            let batch: Vec<Vec<String>> =
+                (0..BATCH).flat_map(|_| draw_with_looks(&mut random, &mut draw, look)).collect();
+            batch.iter().for_each(|words| theirs.send(&bytes_of(words)));
+            for words in &batch {
+                let args = bytes_of(words);
+                let (own, other) = (ours.call(&args), theirs.receive());
+                // Redis looks for the destination of a merge before it checks the arguments.
+                let are_errors = matches!((&own, &other), (Value::Error(_), Value::Error(_)));
+                if !(are_errors && words[0].ends_with(".MERGE")) {
+                    let line = show_args(&args);
+                    assert!(are_equal(&own, &other), "{line}\nhere:  {own:?}\nthere: {other:?}");
+                }
             }
-            calls += 1;
-            for key in ["k", "l", "m"] {
-                let look = look(key);
-                let look: Vec<&[u8]> = look.iter().map(String::as_bytes).collect();
-                let (own, other) = (ours.call(&look), theirs.call(&look));
-                assert!(are_equal(&own, &other), "{key} {line}\n{own:?}\n{other:?}");
-                if calls % 20 == 0 {
-                    exchange(&mut ours, &mut redis, &look);
-                }
-                if random.below(60) == 0 {
-                    let args: [&[u8]; 2] = [b"DEL", key.as_bytes()];
-                    assert_eq!(show(&ours.call(&args)), show(&theirs.call(&args)));
-                }
+            calls += BATCH;
+            for key in KEYS {
+                exchange(&mut ours, &mut redis, &bytes_of(&look(key)));
             }
         }
         println!("{calls} replies are equal");

@@ -7,7 +7,8 @@
 //!
 //! The iterator is 0 before the head; then 1 + the number of bytes before the piece.
 
-use super::{BUCKET_MAX, Cuckoo, Shape};
+use super::table::Table;
+use super::{BUCKET_MAX, Cuckoo, FILTERS_MAX, Shape};
 use crate::reader::Reader;
 
 /// Bytes of a piece at most.
@@ -15,6 +16,9 @@ pub const PIECE_MAX: usize = 16 << 20;
 
 /// Bytes of a head.
 pub const HEAD_LEN: usize = 38;
+
+/// Place of the number of sub-filters in a head.
+const FILTERS_AT: usize = 24;
 
 /// No sub-filter has such bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,6 +50,13 @@ impl Cuckoo {
         }
         let shape = Shape { buckets, bucket_size: size as u8, iterations, expansion };
         Cuckoo::with_items(shape, filters, items, deletes)
+    }
+
+    /// Upper bound of the bytes that the filter of a dump's head occupies; 0 if the head is broken.
+    pub fn head_growth(head: &[u8]) -> usize {
+        let filters = head.get(FILTERS_AT..).and_then(|rest| Reader(rest).u64()).unwrap_or(0);
+        let filters = usize::try_from(filters).ok().filter(|&filters| filters <= FILTERS_MAX);
+        2 * filters.unwrap_or(0) * size_of::<Table>()
     }
 
     /// The sub-filter of a byte of all, and the byte's place in it.

@@ -124,6 +124,7 @@ fn heads_that_contradict_themselves_are_refused() {
             if let Some(mut cuckoo) = Cuckoo::from_head(&broken) {
                 // Whatever is accepted can be used.
                 assert!(cuckoo.filters() <= FILTERS_MAX);
+                assert!(cuckoo.allocated() <= Cuckoo::head_growth(&broken));
                 let x = Print::of(b"x");
                 let _ = (cuckoo.add(x, MOST), cuckoo.growth(5, MOST), cuckoo.size());
                 assert!(cuckoo.contains(x) && cuckoo.delete(x));
