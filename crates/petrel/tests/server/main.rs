@@ -30,6 +30,8 @@ mod cluster_network;
 mod cluster_refusals;
 #[cfg(feature = "cluster")]
 mod cluster_slots;
+#[cfg(feature = "cluster")]
+mod cluster_takeover;
 mod compatibility;
 mod configuration;
 mod data;
