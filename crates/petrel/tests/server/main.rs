@@ -13,6 +13,7 @@ mod blocking;
 #[cfg(feature = "object-store")]
 mod bucket;
 mod check;
+mod cli;
 mod clients;
 #[cfg(feature = "cluster")]
 mod cluster;
