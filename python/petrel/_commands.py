@@ -39,6 +39,20 @@ _BGREWRITEAOF = Command("BGREWRITEAOF", "String")
 _BGSAVE = Command("BGSAVE", "String")
 _BITFIELD = Command("BITFIELD", "Vec<Option<i64>>")
 _BITOP = Command("BITOP", "i64")
+_CF_ADD = Command("CF.ADD", "bool")
+_CF_ADDNX = Command("CF.ADDNX", "bool")
+_CF_COMPACT = Command("CF.COMPACT", "()")
+_CF_COUNT = Command("CF.COUNT", "i64")
+_CF_DEBUG = Command("CF.DEBUG", "String")
+_CF_DEL = Command("CF.DEL", "bool")
+_CF_EXISTS = Command("CF.EXISTS", "bool")
+_CF_INFO = Command("CF.INFO", "Value")
+_CF_INSERT = Command("CF.INSERT", "Value")
+_CF_INSERTNX = Command("CF.INSERTNX", "Vec<i64>")
+_CF_LOADCHUNK = Command("CF.LOADCHUNK", "()")
+_CF_MEXISTS = Command("CF.MEXISTS", "Vec<bool>")
+_CF_RESERVE = Command("CF.RESERVE", "()")
+_CF_SCANDUMP = Command("CF.SCANDUMP", "Value")
 _CLIENT_CACHING = Command("CLIENT CACHING", "()")
 _CLIENT_CAPA = Command("CLIENT CAPA", "()")
 _CLIENT_GETNAME = Command("CLIENT GETNAME", "Option<String>")
@@ -308,7 +322,29 @@ _STRLEN = Command("STRLEN", "i64")
 _SUNION = Command("SUNION", "Vec<Bytes>")
 _SUNIONSTORE = Command("SUNIONSTORE", "i64")
 _SWAPDB = Command("SWAPDB", "()")
+_TDIGEST_ADD = Command("TDIGEST.ADD", "()")
+_TDIGEST_BYRANK = Command("TDIGEST.BYRANK", "Vec<f64>")
+_TDIGEST_BYREVRANK = Command("TDIGEST.BYREVRANK", "Vec<f64>")
+_TDIGEST_CDF = Command("TDIGEST.CDF", "Vec<f64>")
+_TDIGEST_CREATE = Command("TDIGEST.CREATE", "()")
+_TDIGEST_INFO = Command("TDIGEST.INFO", "Value")
+_TDIGEST_MAX = Command("TDIGEST.MAX", "f64")
+_TDIGEST_MERGE = Command("TDIGEST.MERGE", "()")
+_TDIGEST_MIN = Command("TDIGEST.MIN", "f64")
+_TDIGEST_QUANTILE = Command("TDIGEST.QUANTILE", "Vec<f64>")
+_TDIGEST_RANK = Command("TDIGEST.RANK", "Vec<i64>")
+_TDIGEST_RESET = Command("TDIGEST.RESET", "()")
+_TDIGEST_REVRANK = Command("TDIGEST.REVRANK", "Vec<i64>")
+_TDIGEST_TRIMMED_MEAN = Command("TDIGEST.TRIMMED_MEAN", "f64")
 _TIME = Command("TIME", "(u64, u64)")
+_TOPK_ADD = Command("TOPK.ADD", "Vec<Option<Bytes>>")
+_TOPK_COUNT = Command("TOPK.COUNT", "Vec<i64>")
+_TOPK_INCRBY = Command("TOPK.INCRBY", "Value")
+_TOPK_INFO = Command("TOPK.INFO", "Value")
+_TOPK_LIST = Command("TOPK.LIST", "Vec<Bytes>")
+_TOPK_LIST_WITHCOUNT = Command("TOPK.LIST", "Vec<(Bytes, i64)>")
+_TOPK_QUERY = Command("TOPK.QUERY", "Vec<bool>")
+_TOPK_RESERVE = Command("TOPK.RESERVE", "()")
 _TOUCH = Command("TOUCH", "i64")
 _TTL = Command("TTL", "i64")
 _TYPE = Command("TYPE", "String")
@@ -533,6 +569,92 @@ class Commands(RedisPyCommands):
     def bitop(self, operation, dest, *names):
         """``BITOP <AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]``: Combines strings bit by bit and stores the result."""
         return self._run(_BITOP, operation, dest, *_spread(names))
+
+    def cf_add(self, name, item):
+        """``CF.ADD key item``: Adds an item to a cuckoo filter, which is made if it does not exist; an item may come more than once."""
+        return self._run(_CF_ADD, name, item)
+
+    def cf_addnx(self, name, item):
+        """``CF.ADDNX key item``: Adds an item to a cuckoo filter that does not seem to have it."""
+        return self._run(_CF_ADDNX, name, item)
+
+    def cf_compact(self, name):
+        """``CF.COMPACT key``: Moves items of a cuckoo filter to older sub-filters, and removes sub-filters that become empty."""
+        return self._run(_CF_COMPACT, name)
+
+    def cf_count(self, name, item):
+        """``CF.COUNT key item``: Returns how often an item seems to be in a cuckoo filter."""
+        return self._run(_CF_COUNT, name, item)
+
+    def cf_debug(self, name):
+        """``CF.DEBUG key``: Returns the properties of a cuckoo filter in a line."""
+        return self._run(_CF_DEBUG, name)
+
+    def cf_del(self, name, item):
+        """``CF.DEL key item``: Deletes an item once from a cuckoo filter."""
+        return self._run(_CF_DEL, name, item)
+
+    def cf_exists(self, name, item):
+        """``CF.EXISTS key item``: Tells whether an item was added to a cuckoo filter, with few false positives."""
+        return self._run(_CF_EXISTS, name, item)
+
+    def cf_info(self, name):
+        """``CF.INFO key``: Returns the properties of a cuckoo filter."""
+        return self._run(_CF_INFO, name)
+
+    def cf_insert(self, name, *items, capacity=None, nocreate=False):
+        """``CF.INSERT key [CAPACITY capacity] [NOCREATE] ITEMS item [item ...]``: Adds items to a cuckoo filter, which is made if it does not exist."""
+        call = []
+        call.append(name)
+        if capacity is not None:
+            call += ("CAPACITY",)
+            call.append(capacity)
+        if nocreate:
+            call += ("NOCREATE",)
+        call.append("ITEMS")
+        call += _spread(items)
+        return self._run(_CF_INSERT, *call)
+
+    def cf_insertnx(self, name, *items, capacity=None, nocreate=False):
+        """``CF.INSERTNX key [CAPACITY capacity] [NOCREATE] ITEMS item [item ...]``: Adds those items to a cuckoo filter that it does not seem to have."""
+        call = []
+        call.append(name)
+        if capacity is not None:
+            call += ("CAPACITY",)
+            call.append(capacity)
+        if nocreate:
+            call += ("NOCREATE",)
+        call.append("ITEMS")
+        call += _spread(items)
+        return self._run(_CF_INSERTNX, *call)
+
+    def cf_loadchunk(self, name, iterator, data):
+        """``CF.LOADCHUNK key iterator data``: Loads a piece of a cuckoo filter that `CF.SCANDUMP` returned; the first makes the filter."""
+        return self._run(_CF_LOADCHUNK, name, iterator, data)
+
+    def cf_mexists(self, name, *items):
+        """``CF.MEXISTS key item [item ...]``: Tells of several items whether they were added to a cuckoo filter, with few false positives."""
+        return self._run(_CF_MEXISTS, name, *_spread(items))
+
+    def cf_reserve(self, name, capacity, *, bucketsize=None, maxiterations=None, expansion=None):
+        """``CF.RESERVE key capacity [BUCKETSIZE bucketsize] [MAXITERATIONS maxiterations] [EXPANSION expansion]``: Makes an empty cuckoo filter for a number of items."""
+        call = []
+        call.append(name)
+        call.append(capacity)
+        if bucketsize is not None:
+            call += ("BUCKETSIZE",)
+            call.append(bucketsize)
+        if maxiterations is not None:
+            call += ("MAXITERATIONS",)
+            call.append(maxiterations)
+        if expansion is not None:
+            call += ("EXPANSION",)
+            call.append(expansion)
+        return self._run(_CF_RESERVE, *call)
+
+    def cf_scandump(self, name, iterator):
+        """``CF.SCANDUMP key iterator``: Returns the next piece of a cuckoo filter, for `CF.LOADCHUNK`."""
+        return self._run(_CF_SCANDUMP, name, iterator)
 
     def client_caching(self, mode):
         """``CLIENT CACHING <YES | NO>``: Says whether to track the keys of the next command."""
@@ -2077,9 +2199,115 @@ class Commands(RedisPyCommands):
         """``SWAPDB index1 index2``: Exchanges two databases, for every client at once."""
         return self._run(_SWAPDB, first, second)
 
+    def tdigest_add(self, name, *values):
+        """``TDIGEST.ADD key value [value ...]``: Adds numbers to a t-digest."""
+        return self._run(_TDIGEST_ADD, name, *_spread(values))
+
+    def tdigest_byrank(self, name, *ranks):
+        """``TDIGEST.BYRANK key rank [rank ...]``: Returns estimates of the numbers of ranks, the lowest being 0."""
+        return self._run(_TDIGEST_BYRANK, name, *_spread(ranks))
+
+    def tdigest_byrevrank(self, name, *reverse_ranks):
+        """``TDIGEST.BYREVRANK key reverse-rank [reverse-rank ...]``: Returns estimates of the numbers of ranks, the highest being 0."""
+        return self._run(_TDIGEST_BYREVRANK, name, *_spread(reverse_ranks))
+
+    def tdigest_cdf(self, name, *values):
+        """``TDIGEST.CDF key value [value ...]``: Returns estimates of the shares of numbers up to the given ones."""
+        return self._run(_TDIGEST_CDF, name, *_spread(values))
+
+    def tdigest_create(self, name, *, compression=None):
+        """``TDIGEST.CREATE key [COMPRESSION compression]``: Makes an empty t-digest."""
+        call = []
+        call.append(name)
+        if compression is not None:
+            call += ("COMPRESSION",)
+            call.append(compression)
+        return self._run(_TDIGEST_CREATE, *call)
+
+    def tdigest_info(self, name):
+        """``TDIGEST.INFO key``: Returns the properties of a t-digest."""
+        return self._run(_TDIGEST_INFO, name)
+
+    def tdigest_max(self, name):
+        """``TDIGEST.MAX key``: Returns the highest number of a t-digest."""
+        return self._run(_TDIGEST_MAX, name)
+
+    def tdigest_merge(self, destination, *sources, compression=None, override=False):
+        """``TDIGEST.MERGE destination numkeys source [source ...] [COMPRESSION compression] [OVERRIDE]``: Adds the numbers of t-digests to another one, which is made if it does not exist."""
+        call = []
+        call.append(destination)
+        call += _counted(sources)
+        if compression is not None:
+            call += ("COMPRESSION",)
+            call.append(compression)
+        if override:
+            call += ("OVERRIDE",)
+        return self._run(_TDIGEST_MERGE, *call)
+
+    def tdigest_min(self, name):
+        """``TDIGEST.MIN key``: Returns the lowest number of a t-digest."""
+        return self._run(_TDIGEST_MIN, name)
+
+    def tdigest_quantile(self, name, *quantiles):
+        """``TDIGEST.QUANTILE key quantile [quantile ...]``: Returns estimates of the numbers below which shares of all are."""
+        return self._run(_TDIGEST_QUANTILE, name, *_spread(quantiles))
+
+    def tdigest_rank(self, name, *values):
+        """``TDIGEST.RANK key value [value ...]``: Returns estimates of how many numbers are below the given ones."""
+        return self._run(_TDIGEST_RANK, name, *_spread(values))
+
+    def tdigest_reset(self, name):
+        """``TDIGEST.RESET key``: Empties a t-digest."""
+        return self._run(_TDIGEST_RESET, name)
+
+    def tdigest_revrank(self, name, *values):
+        """``TDIGEST.REVRANK key value [value ...]``: Returns estimates of how many numbers are above the given ones."""
+        return self._run(_TDIGEST_REVRANK, name, *_spread(values))
+
+    def tdigest_trimmed_mean(self, name, low_cut_quantile, high_cut_quantile):
+        """``TDIGEST.TRIMMED_MEAN key low-cut-quantile high-cut-quantile``: Returns an estimate of the mean of the numbers between two quantiles."""
+        return self._run(_TDIGEST_TRIMMED_MEAN, name, low_cut_quantile, high_cut_quantile)
+
     def time(self):
         """``TIME``: Returns the time of the server, in seconds and microseconds."""
         return self._run(_TIME)
+
+    def topk_add(self, name, *items):
+        """``TOPK.ADD key item [item ...]``: Counts items, and returns those that leave the list for them."""
+        return self._run(_TOPK_ADD, name, *_spread(items))
+
+    def topk_count(self, name, *items):
+        """``TOPK.COUNT key item [item ...]``: Returns counts of items, which are not how often they came."""
+        return self._run(_TOPK_COUNT, name, *_spread(items))
+
+    def topk_incrby(self, name, mapping):
+        """``TOPK.INCRBY key item increment [item increment ...]``: Counts items by increments, and returns those that leave the list for them."""
+        return self._run(_TOPK_INCRBY, name, *_pairs(mapping))
+
+    def topk_info(self, name):
+        """``TOPK.INFO key``: Returns the properties of a list of the most frequent items."""
+        return self._run(_TOPK_INFO, name)
+
+    def topk_list(self, name, *, withcount=False):
+        """``TOPK.LIST key [WITHCOUNT]``: Returns the most frequent items."""
+        call = []
+        call.append(name)
+        if withcount:
+            call += ("WITHCOUNT",)
+        return self._run(_TOPK_LIST_WITHCOUNT if withcount else _TOPK_LIST, *call)
+
+    def topk_query(self, name, *items):
+        """``TOPK.QUERY key item [item ...]``: Tells whether items are in a list of the most frequent items."""
+        return self._run(_TOPK_QUERY, name, *_spread(items))
+
+    def topk_reserve(self, name, topk, *, params=None):
+        """``TOPK.RESERVE key topk [width depth decay]``: Makes an empty list of the most frequent items."""
+        call = []
+        call.append(name)
+        call.append(topk)
+        if params is not None:
+            call += _values(params)
+        return self._run(_TOPK_RESERVE, *call)
 
     def touch(self, *names):
         """``TOUCH key [key ...]``: Counts those of the given keys that exist and marks them as accessed."""

@@ -96,7 +96,7 @@ fn snake(name: &str) -> String {
     match name.as_str() {
         "async" | "const" | "in" | "match" | "move" | "ref" | "type" | "where" | "yield"
         | "use" | "loop" | "static" | "mod" | "self" | "final" | "dyn" | "as" | "do" | "if"
-        | "for" => name + "_",
+        | "for" | "override" => name + "_",
         _ if name.starts_with(|c: char| c.is_ascii_digit()) => format!("_{name}"),
         _ => name,
     }

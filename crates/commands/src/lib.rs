@@ -81,7 +81,7 @@ pub use server::state::ServerState;
 pub use server::stats::Shared;
 pub use session::{Extras, Modes, Replies, Session, Transaction};
 pub use shown::ShownSlots;
-pub use sketches::SketchDefaults;
+pub use sketches::{CuckooDefaults, SketchDefaults};
 pub use spec::{Command, CommandSpec, Queue, Queued, Registry, Request};
 pub use tracking::mode::{Tracking, TrackingMode};
 
@@ -108,6 +108,9 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     json::COMMANDS,
     sketches::bloom::COMMANDS,
     sketches::count_min::COMMANDS,
+    sketches::cuckoo::COMMANDS,
+    sketches::top_k::COMMANDS,
+    sketches::t_digest::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,

@@ -2,15 +2,36 @@
 
 pub(crate) mod bloom;
 pub(crate) mod count_min;
+pub(crate) mod cuckoo;
+pub(crate) mod t_digest;
+pub(crate) mod top_k;
 
 use crate::numbers::double;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Items that a filter is made for at most.
 const CAPACITY_MAX: u64 = 1 << 30;
 
 /// Factor of growth of a filter at most.
 const EXPANSION_MAX: u32 = 32_768;
+
+/// Factor of growth of a cuckoo filter at most.
+const CUCKOO_EXPANSION_MAX: u16 = 32_768;
+
+/// Properties of cuckoo filters that commands make without stating them.
+#[derive(Clone, Copy, Debug)]
+pub struct CuckooDefaults {
+    /// Items for which a filter is made.
+    pub capacity: u64,
+    /// Fingerprints of a bucket.
+    pub bucket_size: u8,
+    /// Fingerprints that an item may move.
+    pub iterations: u16,
+    /// Factor by which each sub-filter is larger than the one before.
+    pub expansion: u16,
+    /// Sub-filters that a filter has at most.
+    pub filters: u32,
+}
 
 /// Properties of sketches that commands make without stating them (`CONFIG SET bf-error-rate`).
 #[derive(Debug)]
@@ -19,6 +40,12 @@ pub struct SketchDefaults {
     bloom_error: AtomicU64,
     bloom_entries: AtomicU64,
     bloom_expansion: AtomicU32,
+    cuckoo_capacity: AtomicU64,
+    cuckoo_bucket_size: AtomicU8,
+    cuckoo_iterations: AtomicU16,
+    cuckoo_expansion: AtomicU16,
+    /// Sub-filters that a cuckoo filter has at most.
+    cuckoo_filters: AtomicU32,
 }
 
 impl Default for SketchDefaults {
@@ -27,6 +54,11 @@ impl Default for SketchDefaults {
             bloom_error: AtomicU64::new(0.01f64.to_bits()),
             bloom_entries: AtomicU64::new(100),
             bloom_expansion: AtomicU32::new(2),
+            cuckoo_capacity: AtomicU64::new(1024),
+            cuckoo_bucket_size: AtomicU8::new(2),
+            cuckoo_iterations: AtomicU16::new(20),
+            cuckoo_expansion: AtomicU16::new(1),
+            cuckoo_filters: AtomicU32::new(32),
         }
     }
 }
@@ -37,6 +69,15 @@ impl SketchDefaults {
         self.bloom_error.store(error.to_bits(), Relaxed);
         self.bloom_entries.store(entries, Relaxed);
         self.bloom_expansion.store(expansion, Relaxed);
+    }
+
+    /// Sets the properties of cuckoo filters.
+    pub fn set_cuckoo(&self, defaults: CuckooDefaults) {
+        self.cuckoo_capacity.store(defaults.capacity, Relaxed);
+        self.cuckoo_bucket_size.store(defaults.bucket_size, Relaxed);
+        self.cuckoo_iterations.store(defaults.iterations, Relaxed);
+        self.cuckoo_expansion.store(defaults.expansion, Relaxed);
+        self.cuckoo_filters.store(defaults.filters, Relaxed);
     }
 }
 

@@ -68,6 +68,34 @@ pub mod count_min {
     pub use petrel_sketch::count_min::{CountMin, Overflow};
 }
 
+/// Cuckoo filters.
+pub mod cuckoo {
+    pub use crate::structures::cuckoo::CuckooFilter;
+    pub use crate::structures::cuckoo::change::{
+        Adding, Reserve, add, add_one, compact, delete, load_head, load_piece, reserve,
+    };
+    pub use crate::structures::cuckoo::rdb::TYPE;
+    pub use petrel_sketch::cuckoo::{
+        AddError, Cuckoo, HEAD_LEN, LoadChunkError, Part, Print, Shape,
+    };
+}
+
+/// Top-k lists.
+pub mod top_k {
+    pub use crate::structures::top_k::TopKList;
+    pub use crate::structures::top_k::change::{add, make};
+    pub use crate::structures::top_k::rdb::TYPE;
+    pub use petrel_sketch::top_k::{INCREMENT_MAX, Shape, TopK};
+}
+
+/// t-digests.
+pub mod t_digest {
+    pub use crate::structures::t_digest::Digest;
+    pub use crate::structures::t_digest::change::{add, make, reset};
+    pub use crate::structures::t_digest::rdb::TYPE;
+    pub use petrel_sketch::t_digest::{COMPRESSION_MAX, Overflow, TDigest};
+}
+
 /// Collections, by type.
 pub mod types {
     pub use crate::structures::form::{Type, WrongType};

@@ -300,7 +300,7 @@ impl Kept {
             Kept::Gone(key, why) => Effect::Remove { key, why: *why },
             Kept::Expire(key, expiry) => Effect::Expire { key, expiry: *expiry },
             Kept::CopyFrom(key, from_db, from, moved) => {
-                Effect::CopyFrom { key, from_db: *from_db, from, moved: *moved, of: None }
+                Effect::CopyFrom { key, from_db: *from_db, from, moved: *moved, value: None }
             }
         };
         let key = effect.key().unwrap();

@@ -458,7 +458,7 @@ mod tests {
             (0, Effect::Put { key: b"a", value, expiry: Some(5) }),
             (3, Effect::Put { key: b"b", value, expiry: None }),
             (0, push(b"l", b"x")),
-            (0, Effect::CopyFrom { key: b"m", from_db: 0, from: b"l", moved: true, of: None }),
+            (0, Effect::CopyFrom { key: b"m", from_db: 0, from: b"l", moved: true, value: None }),
         ]);
         let mut keys = Vec::new();
         visit_keys(&bytes, |db, key| keys.push((db, key.unwrap().to_vec()))).unwrap();
@@ -491,7 +491,8 @@ mod tests {
         };
         [&b"a"[..], b"m", b"n", b"o"].into_iter().for_each(|key| put(&mut handle, key));
         let value = StrRef::Bytes(b"new");
-        let from = |key, from| Effect::CopyFrom { key, from_db: 0, from, moved: false, of: None };
+        let from =
+            |key, from| Effect::CopyFrom { key, from_db: 0, from, moved: false, value: None };
         let write = |key| Effect::Write { key, offset: 3, bytes: b"er" };
         let remove = |key| Effect::Remove { key, why: Removal::Deleted };
         let bytes = group(&[

@@ -10,6 +10,7 @@
 //! | `ListInsert` in the middle | `LSET index mark`, `LINSERT BEFORE mark element`, `LSET index+1 neighbour` |
 //! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
 //! | `Custom` of a type unknown to Redis | `REPLCONF capa petrel-members`, `SREM key effect` |
+//! | `CopyFrom` | `RENAME`, `COPY`; of a value type `RENAME`, `RESTORE` |
 //! | `Store`, `CopyFrom` of such a type | `DEL`; likewise, `SMOVE from key effect` for a copy |
 //! | `Aux` of state unknown to Redis | `REPLCONF capa petrel-members`, `ECHO effect` |
 //! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
@@ -217,12 +218,13 @@ impl Encoder {
                 self.hide(db, key, effect);
             }
             Effect::Store { key, value, expiry } => self.store(key, value, expiry),
-            Effect::CopyFrom { key, from_db, from, of, moved, .. } => {
-                match of.is_some_and(|of| !value::is_of_redis(of)) {
-                    true => self.hide_copy((db, key), (from_db, from), effect),
-                    false => self.copy((db, key), (from_db, from), moved),
+            Effect::CopyFrom { key, from_db, from, value, moved } => match value {
+                Some(value) if is_unknown_to_redis(value) => {
+                    self.hide_copy((db, key), (from_db, from), effect);
                 }
-            }
+                Some(value) if !moved || from_db != db => self.store(key, value, value.expiry()),
+                _ => self.copy((db, key), (from_db, from), moved),
+            },
             Effect::Remove { .. } if continues => {}
             Effect::Remove { key, why } => self.remove(key, why),
             Effect::Expire { key, expiry: Some(at) } => command!(commands, "PEXPIREAT", key, at),

@@ -1,6 +1,8 @@
 use super::*;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
+use petrel_keyspace::{Keyspace, Options, bloom};
 use petrel_resp::{Limits, Parsed, Resume, parse};
+use std::sync::{Arc, Mutex};
 
 const UNDERSTOOD: Understood =
     Understood { dialect: Dialect::Redis, version_max: u16::MAX, databases: 3 };
@@ -191,6 +193,32 @@ fn auxiliary_state_is_commands_or_hidden() {
         assert!(petrel_persistence::effects::hidden_aux(cut).unwrap().is_err(), "{len}");
     }
     assert!(petrel_persistence::effects::hidden_aux(b"text").is_none());
+}
+
+/// Redis cannot copy a Bloom filter.
+#[test]
+fn values_of_value_types_are_copied_as_payloads() {
+    let mut handle = Keyspace::new(&Options::default()).attach();
+    let (k, l) = (handle.key(b"k"), handle.key(b"l"));
+    handle.enter();
+    handle.lock_all();
+    let asked = bloom::Reserve { error: 0.1, entries: 9, expansion: 2, is_fixed: false };
+    assert!(bloom::reserve(&mut handle.slot(0, k, &bloom::TYPE).unwrap(), asked));
+    assert!(handle.set_expiry(0, k, Some(i64::MAX)));
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let sink = sent.clone();
+    handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
+        sink.lock().unwrap().extend(lines(UNDERSTOOD, &[(db, *effect)]));
+    })));
+    assert!(handle.copy(0, k, 0, l) && handle.rename(0, l, 1, l) && handle.rename(1, l, 1, k));
+    handle.unlock();
+    handle.exit();
+    let sent = sent.lock().unwrap();
+    let heads = sent.iter().map(|line| line.split("\\x07").next().unwrap());
+    let heads: Vec<_> = heads.filter(|head| !head.starts_with("SELECT")).collect();
+    let restore = format!("RESTORE l {} ", i64::MAX);
+    let expected = [&restore, &restore, "DEL l", "RENAME l k", "DEL l"];
+    assert_eq!(heads, expected);
 }
 
 #[test]

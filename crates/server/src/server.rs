@@ -26,7 +26,7 @@ use crate::state::worker_link::WorkerLink;
 use crate::tls::{Settings, Trouble};
 pub use crate::unix_time::{unix_ms, unix_now};
 use parking_lot::Mutex;
-use petrel_commands::{Blocked, Registry, ServerState, Shared};
+use petrel_commands::{Blocked, CuckooDefaults, Registry, ServerState, Shared};
 use petrel_keyspace::{Keyspace, Options, Policy, TypeLimits};
 use petrel_net::have_ended;
 use std::collections::HashMap;
@@ -231,6 +231,13 @@ impl Server {
         self.commands.pose_as_redis(config.extended_redis_compatibility);
         let (error, entries) = (config.bf_error_rate.0, config.bf_initial_size);
         self.commands.sketches.set_bloom(error, entries, config.bf_expansion_factor);
+        self.commands.sketches.set_cuckoo(CuckooDefaults {
+            capacity: config.cf_initial_size,
+            bucket_size: config.cf_bucket_size.to_le_bytes()[0],
+            iterations: config.cf_max_iterations,
+            expansion: config.cf_expansion_factor,
+            filters: config.cf_max_expansions,
+        });
         let scripts = &self.commands.scripts;
         scripts.slow_ms.store(config.busy_reply_threshold.unsigned_abs(), Relaxed);
         scripts.memory_max.store(config.script_memory_limit as usize, Relaxed);

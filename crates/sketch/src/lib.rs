@@ -5,14 +5,20 @@
 //! |---|---|
 //! | [`bloom`] | scalable Bloom filters |
 //! | [`count_min`] | count-min sketches |
+//! | [`cuckoo`] | cuckoo filters |
 //! | [`hash`] | MurmurHash2 in its two widths |
 //! | [`pages`] | bytes in pages, with snapshots |
+//! | [`t_digest`] | t-digests |
+//! | [`top_k`] | top-k lists |
 
 pub mod bloom;
 pub mod count_min;
+pub mod cuckoo;
 pub mod hash;
 pub mod pages;
 mod reader;
+pub mod t_digest;
+pub mod top_k;
 
 /// Bytes that the general allocator occupies for a block of `len`: it has four size classes per
 /// doubling.

@@ -167,6 +167,14 @@ impl Pages {
         }
     }
 
+    /// The first allocated page with bytes from `at` on, behind the place of its first byte.
+    pub fn page_from(&self, at: usize) -> Option<(usize, &[u8])> {
+        let first = at.div_ceil(1 << self.shift);
+        let pages = self.pages.get(first..)?.iter().enumerate();
+        let mut present = pages.filter_map(|(i, page)| Some((i, page.as_deref()?)));
+        present.next().map(|(i, page)| ((first + i) << self.shift, page))
+    }
+
     /// A copy without a snapshot.
     pub fn duplicate(&self) -> Self {
         let pages = self.pages.clone();

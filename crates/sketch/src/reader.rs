@@ -15,6 +15,11 @@ impl Reader<'_> {
         self.array().map(u8::from_le_bytes)
     }
 
+    /// A number of 16 bits.
+    pub fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
     /// A number of 32 bits.
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)

@@ -169,6 +169,12 @@ bitset! {
         BLOOM = 22 "bloom",
         /// Count-min sketches.
         CMS = 23 "cms",
+        /// Cuckoo filters.
+        CUCKOO = 24 "cuckoo",
+        /// Top-k lists.
+        TOPK = 25 "topk",
+        /// t-digests.
+        TDIGEST = 26 "tdigest",
     }
 }
 

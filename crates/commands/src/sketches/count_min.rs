@@ -29,6 +29,7 @@ const BYTES_MERGED_PER_UNIT: usize = 8;
 const NO_KEY: Fail = Fail::fixed("CMS: key does not exist");
 const EXISTS: Fail = Fail::fixed("CMS: key already exists");
 const INVALID: Fail = Fail::fixed("CMS: invalid init arguments");
+const TOO_LARGE: Fail = Fail::fixed("CMS: Insufficient memory to create the key");
 const UNEQUAL: Fail = Fail::fixed("CMS: width/depth is not equal");
 
 /// The sketch of key `i`.
@@ -59,10 +60,11 @@ fn expect_absent(ctx: &mut Ctx<'_>) -> Outcome {
 /// Makes a sketch at the first key.
 fn make(ctx: &mut Ctx<'_>, width: u64, depth: u64) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    if !count_min::make(&mut ctx.exec.ks.slot(db, key, &TYPE)?, width, depth) {
-        return Err(INVALID);
+    if count_min::make(&mut ctx.exec.ks.slot(db, key, &TYPE)?, width, depth) {
+        return ctx.ok();
     }
-    ctx.ok()
+    let counters = width.checked_mul(depth).filter(|&counters| i64::try_from(counters).is_ok());
+    Err(if counters.is_some_and(|counters| counters > 0) { TOO_LARGE } else { INVALID })
 }
 
 /// `CMS.INITBYDIM key width depth`

@@ -17,7 +17,8 @@ fn items_are_counted() {
         CMS.INITBYDIM k 10 3 => CMS: key already exists
         CMS.INITBYDIM a 0 3 => CMS: invalid width
         CMS.INITBYDIM a 3 x => CMS: invalid depth
-        CMS.INITBYDIM a 4611686018427387904 8 => CMS: invalid init arguments
+        CMS.INITBYDIM a 4611686018427387904 2 => CMS: invalid init arguments
+        CMS.INITBYDIM a 9223372036854775807 1 => CMS: Insufficient memory to create the key
         CMS.INITBYPROB p 0.001 0.01 => OK
         CMS.INFO p => [width 2000 depth 7 count 0]
         CMS.INITBYPROB q 1 0.5 => CMS: invalid overestimation value
@@ -102,7 +103,10 @@ fn a_stranger_is_bounded() {
     };
     assert_eq!(call("CMS.INITBYDIM k 1000000000 1"), "OK");
     assert_eq!(call("CMS.INCRBY k a 1 b 2"), "[1 2]");
-    assert_eq!(call("CMS.INITBYDIM deep 1 1000000000"), "CMS: invalid init arguments");
+    assert_eq!(
+        call("CMS.INITBYDIM deep 1 1000000000"),
+        "CMS: Insufficient memory to create the key"
+    );
     assert_eq!(call("CMS.INITBYDIM deep 100 4096"), "OK");
     let items: Vec<String> = (0..200).map(|n| n.to_string()).collect();
     assert!(call(&format!("CMS.QUERY deep {}", items.join(" "))).starts_with("[0 0 "));

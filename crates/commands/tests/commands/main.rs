@@ -17,7 +17,7 @@
 //! | `allocations` | counts allocations of a thread |
 //! | `every_type` | commands that take values of any type, with each of them |
 //! | `json`, `json_peer` | JSON documents, here and in RedisJSON |
-//! | `bloom`, `count_min`, `sketches_peer` | sketches, here and in RedisBloom |
+//! | `bloom`, `count_min`, `cuckoo`, `t_digest`, `top_k`, `sketches_peer` | sketches, here and in RedisBloom |
 //! | `follower` | applies effects, and executes them as commands |
 //! | `vectors` | vector sets, here and in a Redis server |
 //! | `look` | reads a value with all its metadata |
@@ -36,6 +36,7 @@ mod bitmaps;
 mod bloom;
 mod client;
 mod count_min;
+mod cuckoo;
 mod dialect;
 mod drawn;
 mod dump;
@@ -67,6 +68,8 @@ mod sort;
 mod sorted_sets;
 mod streams;
 mod strings;
+mod t_digest;
+mod top_k;
 mod touched;
 mod transactions;
 mod vectors;

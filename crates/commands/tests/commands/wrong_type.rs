@@ -3,7 +3,7 @@
 use crate::client::Client;
 
 /// Types, with calls that create a value of each at a key.
-const MAKERS: [(&str, &str); 9] = [
+const MAKERS: [(&str, &str); 12] = [
     ("string", "SET string 1"),
     ("list", "RPUSH list 1"),
     ("set", "SADD set 1"),
@@ -13,11 +13,14 @@ const MAKERS: [(&str, &str); 9] = [
     ("vectorset", "VADD vectorset VALUES 2 1 2 a"),
     ("bloom", "BF.ADD bloom a"),
     ("cms", "CMS.INITBYDIM cms 10 2"),
+    ("cuckoo", "CF.ADD cuckoo a"),
+    ("topk", "TOPK.RESERVE topk 3"),
+    ("tdigest", "TDIGEST.CREATE tdigest"),
 ];
 
 /// Types, with calls of their commands on a key `K`. Commands for several types, and those with
 /// errors of their own, are left out.
-const CALLS: [(&str, &str); 9] = [
+const CALLS: [(&str, &str); 12] = [
     (
         "string",
         "GET K|GETEX K|GETDEL K|GETSET K v|SET K v GET|SUBSTR K 0 1|GETRANGE K 0 1|SETRANGE K 0 x|STRLEN K|APPEND K x|INCR K|DECR K
@@ -72,6 +75,18 @@ const CALLS: [(&str, &str); 9] = [
     (
         "cms",
         "CMS.INCRBY K a 1|CMS.QUERY K a|CMS.INFO K|CMS.MERGE K 1 cms|CMS.MERGE cms 1 K",
+    ),
+    (
+        "cuckoo",
+        "CF.RESERVE K 10|CF.ADD K a|CF.ADDNX K a|CF.INSERT K ITEMS a|CF.INSERTNX K ITEMS a|CF.INFO K|CF.DEBUG K|CF.SCANDUMP K 0
+        CF.LOADCHUNK K 1 x",
+    ),
+    ("topk", "TOPK.ADD K a|TOPK.INCRBY K a 1|TOPK.QUERY K a|TOPK.COUNT K a|TOPK.LIST K|TOPK.INFO K"),
+    (
+        "tdigest",
+        "TDIGEST.CREATE K|TDIGEST.ADD K 1|TDIGEST.RESET K|TDIGEST.MERGE K 1 tdigest|TDIGEST.MERGE tdigest 1 K|TDIGEST.MIN K
+        TDIGEST.MAX K|TDIGEST.QUANTILE K 0.5|TDIGEST.CDF K 1|TDIGEST.RANK K 1|TDIGEST.REVRANK K 1|TDIGEST.BYRANK K 1
+        TDIGEST.BYREVRANK K 1|TDIGEST.TRIMMED_MEAN K 0.1 0.9|TDIGEST.INFO K",
     ),
 ];
 

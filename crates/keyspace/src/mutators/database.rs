@@ -6,6 +6,7 @@ use crate::state::effect::{Effect, Removal};
 use crate::state::tracking::Tracked;
 use crate::structures::form::Type;
 use crate::structures::key_hash::Key;
+use crate::structures::view::View;
 
 impl Handle {
     /// Removes every key of a database, or of all. The keyspace is held exclusively
@@ -176,11 +177,9 @@ impl Handle {
             self.level_orders(key, from);
         }
         let found = if self.has_sink() { self.find(db, key) } else { None };
-        let of = match found.map(|(_, entry)| entry.type_of()) {
-            Some(Type::Custom(number)) => Some(number),
-            _ => None,
-        };
-        let effect = Effect::CopyFrom { key: key.bytes, from_db, from: from.bytes, moved, of };
+        let custom = found.filter(|(_, entry)| matches!(entry.type_of(), Type::Custom(_)));
+        let value = custom.map(|(_, entry)| View::new(entry));
+        let effect = Effect::CopyFrom { key: key.bytes, from_db, from: from.bytes, moved, value };
         self.record(db, key, &effect);
         if self.has_sink() {
             self.level_orders(key, from);

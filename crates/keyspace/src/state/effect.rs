@@ -49,8 +49,9 @@ pub enum Effect<'a> {
         from: &'a [u8],
         /// Whether the other key is removed next, so that the value may be moved.
         moved: bool,
-        /// Type of the value, if it is a value type's. Not needed to apply the effect.
-        of: Option<TypeNumber>,
+        /// The value, if it is a value type's: Redis cannot copy most of these. Not needed to apply
+        /// the effect.
+        value: Option<View<'a>>,
     },
     /// The key is removed.
     Remove {

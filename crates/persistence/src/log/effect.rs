@@ -132,7 +132,7 @@ crate::records! {
             (Effect::Aux { name: FUNCTIONS, bytes: sources }) [sources: Libraries];
         39 "copy of another key, which is removed next if moved"
             (Effect::CopyFrom { key, from_db, from, moved, .. })
-            => Logged::Effect(Effect::CopyFrom { key, from_db, from, moved, of: None }),
+            => Logged::Effect(Effect::CopyFrom { key, from_db, from, moved, value: None }),
             [key: Text, from_db: Short, from: Text, moved: Flag<WITH>];
         40 "auxiliary state; the order is the number of the change"
             (Effect::Aux { name, bytes: form }) [name: Name, form: Text];

@@ -48,7 +48,7 @@ fn effects() -> Vec<Effect<'static>> {
     let put = |value, expiry| Effect::Put { key, value, expiry };
     let pushed = |end| Effect::ListPush { key, end, element };
     let field = |expiry| Effect::FieldPut { key, field: b"f", value: b"v", expiry };
-    let copy = |moved| Effect::CopyFrom { key, from_db: 300, from: b"from", moved, of: None };
+    let copy = |moved| Effect::CopyFrom { key, from_db: 300, from: b"from", moved, value: None };
     let mut effects = vec![
         put(StrRef::Bytes(b"value"), None),
         put(StrRef::Bytes(b""), Some(1 << 41)),

@@ -122,6 +122,9 @@ pub enum Dialect {
 /// | `Custom`: JSON document | 7 | 9 | Redis 8.0, RedisJSON 2 |
 /// | `Custom`: Bloom filter | 7 | 9 | Redis 8.0, RedisBloom 2.4 |
 /// | `Custom`: count-min sketch | 7 | 9 | Redis 8.0, RedisBloom 2 |
+/// | `Custom`: cuckoo filter | 7 | 9 | Redis 8.0, RedisBloom 2.2 |
+/// | `Custom`: top-k list | 7 | 9 | Redis 8.0, RedisBloom 2 |
+/// | `Custom`: t-digest | 7 | 9 | Redis 8.0, RedisBloom 2.4 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// A string.

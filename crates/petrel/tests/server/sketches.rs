@@ -8,6 +8,11 @@ const KEYS: [&str; 6] = ["small", "grown", "fixed", "wide", "copied", "moved"];
 fn fill(client: &mut Client, from: usize) -> Vec<String> {
     client.call(&["CMS.INITBYDIM", "counts", "20000", "5"]);
     client.call(&["CMS.INITBYDIM", "merged", "20000", "5"]);
+    client.call(&["CF.RESERVE", "cuckoo", "1000"]);
+    client.call(&["TOPK.RESERVE", "top", "20", "30", "5", "0.9"]);
+    client.call(&["TOPK.RESERVE", "longest", "3000", "9000", "3", "0.9"]);
+    client.call(&["TDIGEST.CREATE", "digest"]);
+    client.call(&["TDIGEST.CREATE", "fine", "COMPRESSION", "2000"]);
     client.call(&["BF.RESERVE", "wide", "0.001", "2000000"]);
     client.call(&["BF.RESERVE", "fixed", "0.01", "500", "NONSCALING"]);
     client.call(&["BF.RESERVE", "grown", "0.01", "50", "EXPANSION", "3"]);
@@ -16,6 +21,23 @@ fn fill(client: &mut Client, from: usize) -> Vec<String> {
         for key in ["grown", "wide", "fixed"] {
             let mut words = vec!["BF.MADD", key];
             words.extend(items.iter().map(String::as_str));
+            client.call(&words);
+        }
+        let mut words = vec!["CF.INSERT", "cuckoo", "ITEMS"];
+        words.extend(items.iter().map(String::as_str));
+        client.call(&words);
+        client.call(&["CF.DEL", "cuckoo", &items[1]]);
+        // A few counters for many items: random numbers decide.
+        let mut words = vec!["TOPK.ADD", "top"];
+        words.extend(items.iter().map(String::as_str));
+        client.call(&words);
+        let mut words = vec!["TOPK.ADD", "longest"];
+        words.extend(items.iter().map(String::as_str));
+        client.call(&words);
+        let numbers: Vec<String> = (0..100).map(|i| format!("{}.{i}", n * 37 % 100)).collect();
+        for key in ["digest", "fine"] {
+            let mut words = vec!["TDIGEST.ADD", key];
+            words.extend(numbers.iter().map(String::as_str));
             client.call(&words);
         }
         client.call(&["BF.ADD", "small", &items[0]]);
@@ -36,6 +58,10 @@ fn contents(client: &mut Client) -> Vec<String> {
         all.push(client.text(&["BF.DEBUG", key]));
         all.push(client.text(&["PEXPIRETIME", key]));
     }
+    all.push(client.text(&["CF.DEBUG", "cuckoo"]));
+    all.push(client.text(&["TOPK.LIST", "top", "WITHCOUNT"]));
+    all.push(client.text(&["TDIGEST.QUANTILE", "digest", "0.1", "0.5", "0.999"]));
+    all.push(client.text(&["TDIGEST.CDF", "fine", "1", "7", "77.7"]));
     all.push(client.text(&["CMS.INFO", "counts"]));
     all.push(client.text(&["CMS.QUERY", "merged", "item 0", "item 6001", "item 1"]));
     all

@@ -240,6 +240,16 @@ Types {
         "Number of items for which such a filter is made";
     bf_expansion_factor: u32 = "bf-expansion-factor", Number { min: 0, max: 32768 }, "2", Runtime,
         "Factor by which each link of such a filter is larger than the one before; 0 makes filters that do not grow";
+    cf_bucket_size: u16 = "cf-bucket-size", Number { min: 1, max: 255 }, "2", Runtime,
+        "Fingerprints of a bucket of a cuckoo filter that a command makes without stating it";
+    cf_initial_size: u64 = "cf-initial-size", Number { min: 2, max: 1 << 30 }, "1024", Runtime,
+        "Number of items for which such a filter is made; at least two buckets";
+    cf_max_iterations: u16 = "cf-max-iterations", Number { min: 1, max: 65535 }, "20", Runtime,
+        "Fingerprints that an item may move before such a filter counts as full";
+    cf_expansion_factor: u16 = "cf-expansion-factor", Number { min: 0, max: 32768 }, "1", Runtime,
+        "Factor by which each sub-filter of such a filter is larger than the one before; 0 makes filters that do not grow";
+    cf_max_expansions: u32 = "cf-max-expansions", Number { min: 1, max: 65536 }, "32", Runtime,
+        "Maximum number of sub-filters of a cuckoo filter";
     tracking_table_max_keys: u64 = "tracking-table-max-keys", Number { min: 0, max: i64::MAX }, "1000000", Runtime,
         "Number of keys tracked for client-side caching; tracked keys beyond it are invalidated; 0 is no limit";
     rdb_version_check: VersionCheck = "rdb-version-check", OneOf(VersionCheck::NAMES), "strict", Runtime,

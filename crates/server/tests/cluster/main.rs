@@ -13,6 +13,7 @@ mod pipelines;
 mod pubsub;
 mod scripts;
 mod shares;
+mod sketches;
 mod tally;
 mod transactions;
 mod value_type;

@@ -43,6 +43,12 @@ impl TypeNumber {
     pub const BLOOM: TypeNumber = TypeNumber(3);
     /// Count-min sketches.
     pub const COUNT_MIN: TypeNumber = TypeNumber(4);
+    /// Cuckoo filters.
+    pub const CUCKOO: TypeNumber = TypeNumber(5);
+    /// Top-k lists.
+    pub const TOP_K: TypeNumber = TypeNumber(6);
+    /// t-digests.
+    pub const T_DIGEST: TypeNumber = TypeNumber(7);
 }
 
 /// A change of a value, as effects carry it.

@@ -2,12 +2,20 @@
 
 use super::unknown::UNKNOWN;
 use super::{RdbForm, TypeNumber, ValueType};
-use crate::structures::{bloom, count_min, json, vectors};
+use crate::structures::{bloom, count_min, cuckoo, json, t_digest, top_k, vectors};
 use std::sync::{PoisonError, RwLock};
 
 /// The types that are built in: a new one is one line.
-static BUILT_IN: [&ValueType; 5] =
-    [&vectors::rdb::TYPE, &json::rdb::TYPE, &bloom::rdb::TYPE, &count_min::rdb::TYPE, &UNKNOWN];
+static BUILT_IN: &[&ValueType] = &[
+    &vectors::rdb::TYPE,
+    &json::rdb::TYPE,
+    &bloom::rdb::TYPE,
+    &count_min::rdb::TYPE,
+    &cuckoo::rdb::TYPE,
+    &top_k::rdb::TYPE,
+    &t_digest::rdb::TYPE,
+    &UNKNOWN,
+];
 
 /// Types of a host that embeds the keyspace.
 static ADDED: RwLock<Vec<&'static ValueType>> = RwLock::new(Vec::new());

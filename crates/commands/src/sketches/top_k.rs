@@ -1,0 +1,207 @@
+//! Top-k lists: the most frequent items of a stream.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::long::expect;
+use crate::numbers::double;
+use crate::spec::CommandSpec;
+use petrel_keyspace::parse_int;
+use petrel_keyspace::top_k::{self, INCREMENT_MAX, Shape, TYPE, TopK, TopKList};
+use petrel_resp::Reply;
+use petrel_table::commands as meta;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::TOPK_RESERVE, reserve),
+    CommandSpec::new(&meta::TOPK_ADD, add),
+    CommandSpec::new(&meta::TOPK_INCRBY, incr_by),
+    CommandSpec::new(&meta::TOPK_QUERY, query),
+    CommandSpec::new(&meta::TOPK_COUNT, count),
+    CommandSpec::new(&meta::TOPK_LIST, list),
+    CommandSpec::new(&meta::TOPK_INFO, info),
+];
+
+/// Units of work for one counter of an item: a hash, and a cache line.
+const UNITS_PER_COUNTER: usize = 2;
+
+/// Entries of the heap that are compared with an item in a unit of work.
+const ENTRIES_PER_UNIT: usize = 8;
+
+const NO_KEY: Fail = Fail::fixed("TopK: key does not exist");
+const EXISTS: Fail = Fail::fixed("TopK: key already exists");
+const TOO_LARGE: Fail = Fail::fixed("ERR Insufficient memory to create topk data structure");
+
+/// What Redis answers in place of an item whose increment is none.
+const INCREMENT: &[u8] = b"TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000";
+
+/// The list of the first key.
+fn list_of<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a TopK, Fail> {
+    let (key, db) = (ctx.key(1), ctx.db());
+    let view = ctx.exec.ks.read(db, key).ok_or(NO_KEY)?;
+    Ok(view.custom::<TopKList>()?.list())
+}
+
+/// Moves a command with many items to a helper.
+fn expect_items(list: &TopK, items: usize, here: usize) -> Outcome {
+    let Shape { k, depth, .. } = list.shape();
+    let each = depth as usize * UNITS_PER_COUNTER + k as usize / ENTRIES_PER_UNIT + 1;
+    expect(items.saturating_mul(each), here)
+}
+
+/// The properties that the arguments of `TOPK.RESERVE` ask for.
+fn shape(ctx: &Ctx<'_>) -> Result<Shape, Fail> {
+    let number = |i: usize, fail: &'static str| {
+        let number = parse_int(ctx.arg(i)).and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
+        number.ok_or(Fail::fixed(fail))
+    };
+    let k = number(2, "TopK: invalid k")?;
+    if ctx.args().len() == 3 {
+        return Ok(Shape { k, width: 8, depth: 7, decay: 0.9 });
+    }
+    let width = number(3, "TopK: invalid width")?;
+    let depth = number(4, "TopK: invalid depth")?;
+    let decay = double::parse(ctx.arg(5)).filter(|&decay| decay > 0.0 && decay <= 1.0);
+    let decay = decay.ok_or(Fail::fixed("TopK: invalid decay value. must be '<= 1' & '> 0'"))?;
+    Ok(Shape { k, width, depth, decay })
+}
+
+/// `TOPK.RESERVE key topk [width depth decay]`
+fn reserve(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db, here) = (ctx.key(1), ctx.db(), ctx.exec.units_here);
+    if !matches!(ctx.args().len(), 3 | 6) {
+        return Err(ctx.wrong_arity());
+    }
+    if ctx.exec.ks.look(db, key).is_some() {
+        return Err(EXISTS);
+    }
+    let shape = shape(ctx)?;
+    if shape.bytes().is_none() {
+        return Err(TOO_LARGE);
+    }
+    expect(shape.k as usize / ENTRIES_PER_UNIT, here)?;
+    let held = ctx.hold_growth(TopK::empty_bytes(shape))?;
+    if !top_k::make(&mut ctx.exec.ks.slot(db, key, &TYPE)?, shape) {
+        return Err(TOO_LARGE);
+    }
+    drop(held);
+    ctx.ok()
+}
+
+/// Counts items in the list of the first key. Returns for each the item that it expels.
+fn count_items(ctx: &mut Ctx<'_>, items: &[(&[u8], u32)]) -> Result<Vec<Option<Box<[u8]>>>, Fail> {
+    let (key, db, here) = (ctx.key(1), ctx.db(), ctx.exec.units_here);
+    let view = ctx.exec.ks.look(db, key).ok_or(NO_KEY)?;
+    let list = view.custom::<TopKList>()?.list();
+    expect_items(list, items.len(), here)?;
+    // Each increment beyond the first is a draw for each counter of another item.
+    let draws: usize = items.iter().map(|(_, times)| *times as usize).sum();
+    expect(draws.saturating_mul(list.shape().depth as usize * UNITS_PER_COUNTER), here)?;
+    let bytes = items.iter().map(|(item, _)| item.len()).sum();
+    let growth = list.growth(items.len(), bytes);
+    let _held = ctx.hold_growth(growth)?;
+    let seed = ctx.exec.random.next();
+    Ok(top_k::add(&mut ctx.exec.ks.slot(db, key, &TYPE)?, items, seed))
+}
+
+fn write_expelled(expelled: Option<Box<[u8]>>, reply: &mut dyn Reply) {
+    match expelled {
+        Some(item) => reply.bulk(&item),
+        None => reply.null(),
+    }
+}
+
+/// `TOPK.ADD key item...`
+fn add(ctx: &mut Ctx<'_>) -> Outcome {
+    let items: Vec<_> = ctx.args()[2..].iter().map(|&item| (item, 1)).collect();
+    let expelled = count_items(ctx, &items)?;
+    ctx.reply.array(expelled.len());
+    expelled.into_iter().for_each(|item| write_expelled(item, ctx.reply));
+    Ok(())
+}
+
+/// `TOPK.INCRBY key <item increment>...`
+///
+/// An item whose increment is none is answered with an error; the others are counted.
+fn incr_by(ctx: &mut Ctx<'_>) -> Outcome {
+    if !ctx.args().len().is_multiple_of(2) {
+        return Err(ctx.wrong_arity());
+    }
+    let pairs = ctx.args()[2..].as_chunks::<2>().0;
+    let times = |text: &[u8]| {
+        let times = parse_int(text).and_then(|n| u32::try_from(n).ok());
+        times.filter(|&times| times <= INCREMENT_MAX)
+    };
+    let asked: Vec<_> = pairs.iter().map(|&[item, text]| (item, times(text))).collect();
+    let items: Vec<_> = asked.iter().filter_map(|&(item, times)| Some((item, times?))).collect();
+    let mut expelled = count_items(ctx, &items)?.into_iter();
+    ctx.reply.array(asked.len());
+    for (_, times) in asked {
+        match times {
+            Some(_) => write_expelled(expelled.next().flatten(), ctx.reply),
+            None => ctx.reply.error(INCREMENT),
+        }
+    }
+    Ok(())
+}
+
+/// `TOPK.QUERY key item...`
+fn query(ctx: &mut Ctx<'_>) -> Outcome {
+    let (items, here) = (&ctx.args()[2..], ctx.exec.units_here);
+    let list = list_of(ctx)?;
+    expect_items(list, items.len(), here)?;
+    let found: Vec<bool> = items.iter().map(|item| list.contains(item)).collect();
+    ctx.reply.array(found.len());
+    found.into_iter().for_each(|is_there| ctx.reply.boolean(is_there));
+    Ok(())
+}
+
+/// `TOPK.COUNT key item...`
+fn count(ctx: &mut Ctx<'_>) -> Outcome {
+    let (items, here) = (&ctx.args()[2..], ctx.exec.units_here);
+    let list = list_of(ctx)?;
+    expect_items(list, items.len(), here)?;
+    let counts: Vec<u32> = items.iter().map(|item| list.count(item)).collect();
+    ctx.reply.array(counts.len());
+    counts.into_iter().for_each(|count| ctx.reply.integer(count.into()));
+    Ok(())
+}
+
+/// `TOPK.LIST key [WITHCOUNT]`
+fn list(ctx: &mut Ctx<'_>) -> Outcome {
+    let (key, db, here) = (ctx.key(1), ctx.db(), ctx.exec.units_here);
+    let with_count = ctx.args().len() == 3;
+    if ctx.args().len() > 3 {
+        return Err(ctx.wrong_arity());
+    }
+    if with_count && !ctx.is(2, "WITHCOUNT") {
+        return Err(Fail::fixed("WITHCOUNT keyword expected"));
+    }
+    expect(list_of(ctx)?.heap().len() * UNITS_PER_COUNTER, here)?;
+    let Ctx { exec, reply, .. } = ctx;
+    let Some(view) = exec.ks.view(db, key) else { return Err(NO_KEY) };
+    let heap = view.custom::<TopKList>()?.list().heap();
+    let items = heap.iter().filter_map(|entry| Some((entry.item()?, entry.count())));
+    let mut items: Vec<_> = items.filter(|&(_, count)| count > 0).collect();
+    items.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    reply.array(items.len() * if with_count { 2 } else { 1 });
+    for (item, count) in items {
+        reply.bulk(item);
+        if with_count {
+            reply.integer(count.into());
+        }
+    }
+    Ok(())
+}
+
+/// `TOPK.INFO key`
+fn info(ctx: &mut Ctx<'_>) -> Outcome {
+    let Shape { k, width, depth, decay } = list_of(ctx)?.shape();
+    ctx.reply.map(4);
+    for (name, figure) in [("k", k), ("width", width), ("depth", depth)] {
+        ctx.reply.simple(name);
+        ctx.reply.integer(figure.into());
+    }
+    ctx.reply.simple("decay");
+    ctx.reply.double(decay);
+    Ok(())
+}
