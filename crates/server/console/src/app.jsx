@@ -7,7 +7,7 @@ import { Dialog, FeedbackHost } from './ui/feedback.jsx';
 import { ThemeSwitch } from './ui/theme.jsx';
 import { useKeyboard } from './ui/keyboard.js';
 import { pages } from './pages/index.js';
-import { useSampler } from './server/sampler.js';
+import { useSampler, useSamples } from './server/sampler.js';
 
 export function App() {
   const session = useSession();
@@ -44,7 +44,7 @@ function Login({ session }) {
   return <div class="entrance"><div class="card login">
     <Brand />
     <Form label="Log in" onSubmit={() => session.login(user, password)}>
-      <Field label="User"><input name="user" value={user} placeholder="default" autocomplete="username" autofocus onInput={(event) => setUser(event.currentTarget.value)} /></Field>
+      <Field label="User"><input name="user" value={user} placeholder="default" autocomplete="username" onInput={(event) => setUser(event.currentTarget.value)} /></Field>
       <Field label="Password"><input name="password" type="password" value={password} autocomplete="current-password" onInput={(event) => setPassword(event.currentTarget.value)} /></Field>
       {session.error && <p class="problem" role="alert">{loginError(session.error)}</p>}
       <button class="primary" type="submit">Log in</button>
@@ -91,10 +91,12 @@ function Shell({ session }) {
 }
 
 function ServerState({ session }) {
-  const { version, role, mode } = session.server;
-  const petrel = session.server.petrel_version;
+  const { role, mode, version } = session.server;
+  const { info } = useSamples();
+  const petrel = info?.server?.petrel_version;
+  const roleName = { master: 'primary', slave: 'replica' }[toText(role)] ?? toText(role);
   return <span class="server-state"><i class={`lamp ${session.status}`} aria-hidden="true" />{location.host}
-    <small>{[role && toText(role), mode && toText(mode), petrel ? `Petrel ${toText(petrel)}` : version && `Redis ${toText(version)}`].filter(Boolean).join(' · ')}</small></span>;
+    <small>{[roleName, toText(mode), petrel ? `Petrel ${petrel}` : `Redis ${toText(version)}`].filter(Boolean).join(' · ')}</small></span>;
 }
 
 /** Names the command whose reply has been awaited for more than a second. */
@@ -118,7 +120,7 @@ function Database({ session }) {
     <button type="button" class="quiet" title="Select another database" onClick={() => { setNumber(String(session.database)); setOpen(true); }}>db {session.database}</button>
     {open && <Dialog title="Database" onClose={() => setOpen(false)}>
       <Form label="Database" onSubmit={async () => { await session.select(number); setOpen(false); }}>
-        <Field label="Number"><input type="number" min="0" value={number} autofocus onInput={(event) => setNumber(event.currentTarget.value)} /></Field>
+        <Field label="Number"><input type="number" min="0" value={number} data-autofocus onInput={(event) => setNumber(event.currentTarget.value)} /></Field>
         <div class="actions"><button class="primary" type="submit">Select</button></div>
       </Form>
     </Dialog>}

@@ -7,6 +7,7 @@ import { useLoad, useSession } from '../ui/hooks.js';
 import { exact, time } from '../ui/numbers.js';
 import { toObject } from '../resp/codec.js';
 import { display, toText } from '../resp/text.js';
+import { parseUser, ruleWords } from '../server/acl.js';
 import { send } from '../server/session.js';
 
 export function Acl() {
@@ -15,14 +16,6 @@ export function Acl() {
     <Tabs label="Parts" value={tab} onChange={setTab} tabs={[['users', 'Users'], ['log', 'Refusals']]} />
     {tab === 'users' ? <Users /> : <Log />}
   </Page>;
-}
-
-/** Parses a line of ACL LIST. Digests of passwords are counted, not shown. */
-export function parseUser(line) {
-  const [, name, ...words] = line.split(' ');
-  const digests = words.filter((word) => word.startsWith('#'));
-  const rules = words.filter((word) => !/^(#|on$|off$|nopass$|sanitize-payload$|skip-sanitize-payload$)/.test(word));
-  return { name, isOn: words.includes('on'), withoutPassword: words.includes('nopass'), passwords: digests.length, rules: rules.join(' ') };
 }
 
 function Users() {
@@ -67,11 +60,6 @@ function UserDialog({ user, onClose, onChanged }) {
     notify(`User ${name} is saved.`);
     await onChanged();
   }} />;
-}
-
-/** Splits rules at blanks; a selector in parentheses is one word. */
-export function ruleWords(text) {
-  return text.match(/\([^)]*\)|\S+/g) ?? [];
 }
 
 function Log() {

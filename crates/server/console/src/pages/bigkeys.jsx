@@ -10,6 +10,8 @@ import { TYPES, typeName } from '../server/types.js';
 const KEPT = 50;
 /** Pause between steps, so that a walk over many keys takes little of the server. */
 const PAUSE = 20;
+/** Time between renderings of the result. */
+const RENDER_PERIOD = 250;
 
 const pause = () => new Promise((resolve) => setTimeout(resolve, PAUSE));
 
@@ -18,13 +20,17 @@ async function walk({ type, isStale, onStep }) {
   let cursor = '0';
   let largest = [];
   let seen = 0;
+  let shown = 0;
   do {
-    const page = await scan({ cursor, type, wanted: 100, limit: 5000, isStale });
+    const page = await scan({ cursor, type, wanted: 500, limit: 5000, isStale });
     const rows = await describe(page.keys);
     cursor = page.cursor;
     seen += rows.length;
     largest = [...largest, ...rows].sort((a, b) => (b.size ?? 0) - (a.size ?? 0)).slice(0, KEPT);
-    onStep({ total, seen, largest, done: isEnd(cursor) });
+    if (isEnd(cursor) || performance.now() - shown > RENDER_PERIOD) {
+      shown = performance.now();
+      onStep({ total, seen, largest, done: isEnd(cursor) });
+    }
     while (document.hidden && !isStale()) await pause();
     await pause();
   } while (!isEnd(cursor) && !isStale());

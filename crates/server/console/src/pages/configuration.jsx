@@ -5,16 +5,25 @@ import { confirm, notify } from '../ui/feedback.jsx';
 import { FormDialog } from '../ui/form-dialog.jsx';
 import { useLoad } from '../ui/hooks.js';
 import { toText } from '../resp/text.js';
-import { ReplyError } from '../resp/codec.js';
-import { pipeline, send } from '../server/session.js';
+import { commandTable } from '../server/commands.js';
+import { send } from '../server/session.js';
 
 const PASSWORD = /(pass|auth|secret|passphrase)$/;
 
-// CONFIG DOCS is asked for descriptions; a server without it shows names and values only.
+// Descriptions of parameters, where the server has a command for them.
+async function loadHelp() {
+  try {
+    const commands = await commandTable();
+    const docs = commands.has('CONFIG DOCS') ? await send('CONFIG', 'DOCS') : [];
+    return new Map(docs.map(([name, text]) => [toText(name), toText(text)]));
+  } catch {
+    return new Map();
+  }
+}
+
 async function load() {
-  const [values, docs] = await pipeline([['CONFIG', 'GET', '*'], ['CONFIG', 'DOCS']]);
-  if (values instanceof ReplyError) throw values;
-  const help = new Map(docs instanceof ReplyError || !Array.isArray(docs) ? [] : docs.map(([name, text]) => [toText(name), toText(text)]));
+  const values = await send('CONFIG', 'GET', '*');
+  const help = await loadHelp();
   return values.map(([name, value]) => ({ name: toText(name), value: toText(value), help: help.get(toText(name)) ?? '' })).sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 

@@ -8,7 +8,7 @@ import { useLoad, usePolled } from '../ui/hooks.js';
 import { count, exact, micros, time } from '../ui/numbers.js';
 import { ReplyError } from '../resp/codec.js';
 import { toText } from '../resp/text.js';
-import { CAPACITY, useSamples } from '../server/sampler.js';
+import { useSamples } from '../server/sampler.js';
 import { parsePairs } from '../server/info.js';
 import { pipeline, send } from '../server/session.js';
 
@@ -21,7 +21,7 @@ export function Latency() {
   };
   return <Page title="Latency" wide actions={<Action run={reset}>Reset statistics</Action>}>
     <Problem error={error ?? latencyError} what={error ? 'INFO' : 'LATENCY HISTOGRAM'} />
-    <Card title="Heat map" note="without this console's commands"><Heatmap columns={samples} capacity={CAPACITY} label="Calls by latency over time" /></Card>
+    <Card title="Heat map" note="without this console's commands"><Heatmap columns={samples} label="Calls by latency over time" /></Card>
     {info && <Commands info={info} />}
     <Events />
   </Page>;

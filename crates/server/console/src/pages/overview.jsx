@@ -4,7 +4,7 @@ import { Bar, Card, Empty, Page, Problem, Stat, Stats, Table } from '../ui/basic
 import { Chart } from '../ui/chart.jsx';
 import { Heatmap } from '../ui/heatmap.jsx';
 import { bytes, count, duration, exact, micros, percent } from '../ui/numbers.js';
-import { CAPACITY, useSamples } from '../server/sampler.js';
+import { useSamples } from '../server/sampler.js';
 import { parsePairs } from '../server/info.js';
 import { KeySample } from './key-sample.jsx';
 
@@ -21,10 +21,10 @@ export function Overview() {
         <Problem error={latencyError} what="LATENCY HISTOGRAM" />
         <Line samples={samples} label="Latency percentiles" format={micros} lines={[['p50', 'p50', '--series-1'], ['p99', 'p99', '--series-2'], ['p99.9', 'p999', '--series-3']]} />
       </Card>
-      <Card title="Latency heat map" class="span"><Heatmap columns={samples} capacity={CAPACITY} label="Calls by latency over time" /></Card>
+      <Card title="Latency heat map" class="span"><Heatmap columns={samples} label="Calls by latency over time" /></Card>
       <Card title="Hit rate"><Line samples={samples} label="Hit rate" format={(value) => percent(value, 0)} lines={[['hits', 'hitRate', '--series-1', true]]} /></Card>
-      <Card title="Memory"><Line samples={samples} label="Memory" format={bytes} lines={[['used', 'memory', '--series-1', true], ['resident', 'resident', '--series-2']]} /></Card>
-      <Card title="Network"><Line samples={samples} label="Network" format={(value) => `${bytes(value)}/s`} lines={[['in', 'input', '--series-1'], ['out', 'output', '--series-2']]} /></Card>
+      <Card title="Memory"><Line samples={samples} label="Memory" binary format={bytes} lines={[['used', 'memory', '--series-1', true], ['resident', 'resident', '--series-2']]} /></Card>
+      <Card title="Network"><Line samples={samples} label="Network" binary format={(value) => `${bytes(value)}/s`} lines={[['in', 'input', '--series-1'], ['out', 'output', '--series-2']]} /></Card>
       <Card title="CPU" note="shares of one core"><Line samples={samples} label="CPU" format={(value) => percent(value, 0)} lines={[['user', 'user', '--series-1', true], ['system', 'system', '--series-2']]} /></Card>
       <Workers info={info} latest={latest} />
       <Keyspace info={info} latest={latest} />
@@ -35,10 +35,10 @@ export function Overview() {
   </Page>;
 }
 
-function Line({ samples, lines, label, format }) {
+function Line({ samples, lines, label, format, binary }) {
   const data = useMemo(() => [samples.map(({ time }) => time), ...lines.map(([, field]) => samples.map((sample) => sample[field] ?? null))], [samples]);
   const [series] = useState(lines.map(([name, , tone, fill]) => ({ label: name, tone, fill })));
-  return <Chart label={label} data={data} series={series} format={format} />;
+  return <Chart label={label} data={data} series={series} format={format} binary={binary} />;
 }
 
 function Headline({ info, latest }) {

@@ -4,11 +4,11 @@ import { usePolled } from '../ui/hooks.js';
 import { bytes, exact } from '../ui/numbers.js';
 import { ReplyError } from '../resp/codec.js';
 import { toText } from '../resp/text.js';
+import { parseNodes, slotCount, SLOTS } from '../server/cluster.js';
 import { parseInfo, parsePairs } from '../server/info.js';
 import { pipeline } from '../server/session.js';
 
 const PERIOD = 3000;
-const SLOTS = 16384;
 const TONES = 8;
 
 async function load() {
@@ -25,25 +25,6 @@ async function load() {
     isCluster,
   };
 }
-
-/** Parses CLUSTER NODES. Slots are `[first, last]`; those that migrate are left out. */
-export function parseNodes(text) {
-  return text.split('\n').filter(Boolean).map((line) => {
-    const [id, address, flags, primary, , , , link, ...slots] = line.split(' ');
-    const [endpoint, host] = address.split(',');
-    return {
-      id,
-      address: endpoint.split('@')[0],
-      host: host ?? '',
-      flags: flags.split(','),
-      primary: primary === '-' ? null : primary,
-      link,
-      slots: slots.filter((range) => !range.startsWith('[')).map((range) => range.split('-').map(Number)).map(([first, last]) => [first, last ?? first]),
-    };
-  });
-}
-
-const slotCount = ({ slots }) => slots.reduce((sum, [first, last]) => sum + last - first + 1, 0);
 
 export function Topology() {
   const state = usePolled(load, PERIOD);

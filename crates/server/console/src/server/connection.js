@@ -1,5 +1,5 @@
 // A client connection of the server through a WebSocket that carries RESP in both directions.
-import { Decoder, encode, plain, ReplyError } from '../resp/codec.js';
+import { concat, Decoder, encode, plain, ReplyError } from '../resp/codec.js';
 import { toText } from '../resp/text.js';
 
 /** Loss of the connection while a reply was awaited: whether the command was executed is unknown. */
@@ -23,6 +23,7 @@ export class Connection {
   #socket;
   #decoder = new Decoder();
   #queue = [];
+  #outgoing = [];
   #onPush;
   #onClose;
 
@@ -67,7 +68,17 @@ export class Connection {
     if (!this.isOpen) return Promise.reject(new ConnectionLost());
     return new Promise((resolve, reject) => {
       this.#queue.push({ name: String(args[0] instanceof Uint8Array ? toText(args[0]) : args[0]).toLowerCase(), since: performance.now(), resolve, reject });
-      this.#socket.send(encode(args));
+      this.#write(encode(args));
+    });
+  }
+
+  // Commands of one turn of the event loop go out as one message.
+  #write(bytes) {
+    if (this.#outgoing.push(bytes) > 1) return;
+    queueMicrotask(() => {
+      const message = concat(this.#outgoing);
+      this.#outgoing = [];
+      if (this.isOpen) this.#socket.send(message);
     });
   }
 

@@ -9,7 +9,7 @@ import { pipeline } from './session.js';
 
 const PERIOD = 2000;
 /** Number of samples that are kept: ten minutes. */
-export const CAPACITY = 300;
+const CAPACITY = 300;
 
 class Sampler extends EventTarget {
   samples = [];

@@ -2,8 +2,9 @@
 import { ReplyError } from '../resp/codec.js';
 import { pipeline, send } from './session.js';
 
-/** Keys that one call of SCAN looks at. */
-const STEP = 500;
+/** Keys that one call of SCAN looks at: more where not all of them are wanted. */
+const STEP = 100;
+const FILTERED_STEP = 1000;
 
 /**
  * Scans from `cursor` until `wanted` keys are found, `limit` keys have been looked at, or `isStale()`.
@@ -12,14 +13,15 @@ const STEP = 500;
 export async function scan({ cursor = '0', pattern, type, wanted, limit, isStale = () => false, onProgress = () => {} }) {
   const keys = [];
   let looked = 0;
+  const step = pattern || type ? FILTERED_STEP : STEP;
   let at = cursor;
   do {
-    const args = ['SCAN', at, 'COUNT', STEP];
+    const args = ['SCAN', at, 'COUNT', step];
     if (pattern) args.push('MATCH', pattern);
     if (type) args.push('TYPE', type);
     const [next, found] = await send(...args);
     at = next;
-    looked += STEP;
+    looked += step;
     keys.push(...found);
     onProgress({ looked, found: keys.length });
     if (isEnd(at)) break;

@@ -45,7 +45,7 @@ export function BytesInput({ initial = new Uint8Array(0), handle, label, rows = 
   };
   return <span class="bytes-input">
     <textarea ref={area} class="mono" aria-label={label} rows={rows} value={text} spellcheck={false} autocomplete="off" placeholder={placeholder}
-      autofocus={autofocus} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={onKeyDown} />
+      data-autofocus={autofocus} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={onKeyDown} />
     <Select label={`Format of ${label ?? 'the value'}`} value={format} options={FORMATS} onChange={convert} />
     {problem && <small class="error" role="alert">{problem}</small>}
   </span>;

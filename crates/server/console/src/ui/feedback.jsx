@@ -50,18 +50,19 @@ export function FeedbackHost() {
       <p class="prose">{question.text}</p>
       <div class="actions">
         <button type="button" onClick={() => answer(false)}>Cancel</button>
-        <button type="button" class={question.danger ? 'danger' : 'primary'} data-confirm autofocus onClick={() => answer(true)}>{question.action}</button>
+        <button type="button" class={question.danger ? 'danger' : 'primary'} data-autofocus onClick={() => answer(true)}>{question.action}</button>
       </div>
     </Dialog>}
   </>;
 }
 
-/** A modal dialog; Esc closes it. */
+/** A modal dialog; Esc closes it. The element with `data-autofocus` is focused first. */
 export function Dialog({ title, onClose, children, wide = false }) {
   const element = useRef(null);
   useEffect(() => {
     const before = document.activeElement;
-    if (!element.current.open) element.current.showModal();
+    element.current.showModal();
+    element.current.querySelector('[data-autofocus]')?.focus();
     return () => before?.focus?.();
   }, []);
   return <dialog ref={element} class={wide ? 'wide' : ''} aria-label={title} onCancel={(event) => { event.preventDefault(); onClose(); }}>

@@ -35,7 +35,7 @@ function Input({ field, value, onChange, autofocus, handles }) {
     return <BytesInput handle={handles[name]} initial={initial || undefined} label={label} rows={rows} autofocus={autofocus} />;
   }
   if (kind === 'select') return <Select value={value} options={options} label={label} onChange={onChange} />;
-  if (kind === 'lines') return <textarea name={name} class="mono" rows={rows} value={value} spellcheck={false} autofocus={autofocus} onInput={onInput} />;
+  if (kind === 'lines') return <textarea name={name} class="mono" rows={rows} value={value} spellcheck={false} data-autofocus={autofocus} onInput={onInput} />;
   const type = kind === 'password' ? 'password' : 'text';
-  return <input name={name} class="mono" type={type} inputmode={kind === 'number' ? 'decimal' : undefined} autocomplete="off" value={value} autofocus={autofocus} onInput={onInput} />;
+  return <input name={name} class="mono" type={type} inputmode={kind === 'number' ? 'decimal' : undefined} autocomplete="off" value={value} data-autofocus={autofocus} onInput={onInput} />;
 }

@@ -6,6 +6,8 @@ import { count, micros } from './numbers.js';
 const LEFT = 62;
 const BOTTOM = 18;
 const HEIGHT = 190;
+/** Columns that the map has room for at least; fewer are drawn at its right end. */
+const MIN_COLUMNS = 60;
 
 function range(columns) {
   let low = Infinity;
@@ -56,15 +58,17 @@ function drawAxes(context, width, { low, high, cellHeight }, columns) {
   if (columns.length > 0) context.fillText(new Date(columns.at(-1).time * 1000).toLocaleTimeString('sv'), width, HEIGHT - 4);
 }
 
-/** `columns` are `{ time, buckets: Map of log2(µs) to calls }`, oldest first; at most `capacity` of them. */
-export function Heatmap({ columns, capacity, label }) {
+/** `columns` are `{ time, buckets: Map of log2(µs) to calls }`, oldest first. */
+export function Heatmap({ columns, label }) {
+  const capacity = Math.max(MIN_COLUMNS, columns.length);
   const canvas = useRef(null);
   const [hint, setHint] = useState('');
   useEffect(() => {
-    const redraw = () => draw(canvas.current, columns, capacity);
+    const element = canvas.current;
+    const redraw = () => draw(element, columns, capacity);
     redraw();
     const observer = new ResizeObserver(redraw);
-    observer.observe(canvas.current);
+    observer.observe(element);
     const endTheme = onTheme(redraw);
     return () => {
       observer.disconnect();
@@ -80,6 +84,6 @@ export function Heatmap({ columns, capacity, label }) {
   };
   return <div class="heatmap">
     <canvas ref={canvas} role="img" aria-label={label} onPointerMove={point} onPointerLeave={() => setHint('')} />
-    <p class="note" aria-live="off">{hint || 'Darker: more calls.'}</p>
+    <p class="note" aria-live="off">{hint || 'Stronger colour: more calls.'}</p>
   </div>;
 }

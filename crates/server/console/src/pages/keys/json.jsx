@@ -20,10 +20,15 @@ const LISTED = 20_000;
 const member = (path, name) => `${path}[${JSON.stringify(name)}]`;
 const isContainer = (type) => type === 'object' || type === 'array';
 const first = (reply) => (reply instanceof ReplyError || reply === null ? null : reply[0]);
+// In RESP3 the types are nested once more than other replies.
+const typeOf = (reply) => {
+  const type = [first(reply)].flat()[0];
+  return type === null || type === undefined ? null : toText(type);
+};
 
 /** Reads type, length and, if short, the value at each of the paths. */
 async function readNodes(name, children) {
-  const types = (await pipeline(children.map(({ path }) => ['JSON.TYPE', name, path]))).map(first).map((type) => type && toText(type));
+  const types = (await pipeline(children.map(({ path }) => ['JSON.TYPE', name, path]))).map(typeOf);
   const lengths = (await pipeline(children.map(({ path }, at) => [{ object: 'JSON.OBJLEN', array: 'JSON.ARRLEN', string: 'JSON.STRLEN' }[types[at]] ?? 'JSON.TYPE', name, path]))).map(first);
   const read = children.map((_, at) => types[at] && !isContainer(types[at]) && !(types[at] === 'string' && lengths[at] > SHOWN));
   const values = await pipeline(children.filter((_, at) => read[at]).map(({ path }) => ['JSON.GET', name, path]));
@@ -78,7 +83,7 @@ function Node({ name, node, actions, open: initiallyOpen = false }) {
       <span class="tree-label">{node.label}</span>
       <span class={`tree-value ${node.type}`}>{summary(node)}</span>
       <span class="row-actions">
-        {container && <button type="button" class="quiet" aria-label={`Add to ${node.path}`} title="Add" onClick={() => actions.add(node)}>＋</button>}
+        {container && <button type="button" class="quiet" aria-label={`Add to ${node.path}`} title="Add" onClick={() => actions.add(node)}>+</button>}
         <RowActions edit={() => actions.edit(node)} remove={node.path === '$' ? null : () => actions.remove(node)} what={node.path} />
       </span>
     </div>

@@ -37,7 +37,7 @@ function Entries({ name, meta, onChanged }) {
   return <Card title="Entries" actions={<><Select label="Order" value={order} onChange={setOrder} options={[['newest', 'newest first'], ['oldest', 'oldest first']]} /><button type="button" onClick={() => setAdding(true)}>Add</button></>}>
     <Problem error={walk.error} what="XRANGE" />
     <Table label="Entries" rows={walk.rows} rowKey={({ id }) => id} columns={[
-      { name: 'Id', cell: ({ id }) => <span class="mono" title={time(id.split('-')[0])}>{id}</span> },
+      { name: 'Id', cell: ({ id }) => <span class="mono" title={time(id.split('-')[0])}>{id}</span>, class: 'nowrap' },
       { name: 'Fields', cell: ({ fields }) => <Pairs fields={fields} />, class: 'wide-cell' },
       { name: '', cell: (row) => <RowActions remove={() => remove(row)} what={`entry ${row.id}`} />, class: 'row-actions' },
     ]} />
@@ -114,7 +114,7 @@ function Group({ name, group, onChanged }) {
     <Card title="Pending entries">
       <Problem error={pending.error} what="XPENDING" />
       <Table label="Pending entries" rows={pending.rows} rowKey={({ id }) => id} empty="Nothing is pending." columns={[
-        { name: 'Id', cell: ({ id }) => <span class="mono">{id}</span> },
+        { name: 'Id', cell: ({ id }) => <span class="mono">{id}</span>, class: 'nowrap' },
         { name: 'Consumer', cell: ({ consumer }) => <Bytes value={consumer} /> },
         { name: 'Idle', cell: ({ idle }) => duration(idle / 1000), class: 'number' },
         { name: 'Deliveries', cell: ({ deliveries }) => exact(deliveries), class: 'number' },
