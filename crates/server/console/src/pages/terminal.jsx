@@ -1,5 +1,5 @@
 // Command line: a connection of its own, completion and hints from the command table, replies as in redis-cli.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Page } from '../ui/basics.jsx';
 import { useLoad } from '../ui/hooks.js';
 import { formatReply } from '../resp/format.js';
@@ -97,7 +97,7 @@ export function Terminal() {
   const [, render] = useState(0);
   const end = useRef(null);
   const table = useLoad(commandTable, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const update = () => render((count) => count + 1);
     shell.addEventListener('change', update);
     return () => shell.removeEventListener('change', update);

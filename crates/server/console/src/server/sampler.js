@@ -1,5 +1,5 @@
 // Samples of INFO and LATENCY HISTOGRAM, kept for ten minutes. Nothing is sampled while the tab is hidden.
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { usePoll } from '../ui/hooks.js';
 import { toText } from '../resp/text.js';
 import { ReplyError } from '../resp/codec.js';
@@ -102,7 +102,7 @@ export function useSampler() {
 /** The sampler; renders again with each sample. */
 export function useSamples() {
   const [, render] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const update = () => render((count) => count + 1);
     sampler.addEventListener('sample', update);
     return () => sampler.removeEventListener('sample', update);

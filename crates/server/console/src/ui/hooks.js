@@ -1,11 +1,11 @@
 // Hooks: session state, loading, polling, the address bar.
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { session } from '../server/session.js';
 
 /** Renders again when the session changes. */
 export function useSession() {
   const [, render] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const update = () => render((count) => count + 1);
     session.addEventListener('change', update);
     return () => session.removeEventListener('change', update);
@@ -82,7 +82,7 @@ export function usePolled(load, period, deps = []) {
 
 export function useRoute() {
   const [hash, setHash] = useState(location.hash);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const update = () => setHash(location.hash);
     addEventListener('hashchange', update);
     return () => removeEventListener('hashchange', update);

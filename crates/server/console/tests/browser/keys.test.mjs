@@ -38,7 +38,7 @@ test('string', async () => {
   await client.send('SET', 'text', 'before', 'EX', 5000);
   await openKey('text');
   await page.getByRole('textbox', { name: 'Value', exact: true }).fill('after\nwörds');
-  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
   await becomes('after\nwörds', 'GET', 'text');
   assert.ok(await client.send('TTL', 'text') > 0, 'the expiry stays');
 });
@@ -49,7 +49,7 @@ test('a string that another client has changed is not overwritten', async () => 
   await page.getByRole('textbox', { name: 'Value', exact: true }).waitFor();
   await client.send('SET', 'contended', 'two');
   await page.getByRole('textbox', { name: 'Value', exact: true }).fill('three');
-  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
   await page.getByText('The value has changed since it was shown').waitFor();
   assert.equal(await client.text('GET', 'contended'), 'two');
 });
@@ -61,7 +61,7 @@ test('binary string under a binary name', async () => {
   const value = page.getByRole('textbox', { name: 'Value', exact: true });
   assert.equal(await value.inputValue(), '\\x01\\x02\\xfe');
   await value.fill('\\x00\\xffok');
-  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
   await until(async () => Buffer.from(await client.send('GET', name)).equals(Buffer.from([0, 0xff, 0x6f, 0x6b])), 'the bytes are written');
 });
 
@@ -74,7 +74,7 @@ test('a long string is shown and changed in pieces', async () => {
   const value = page.getByRole('textbox', { name: 'Value', exact: true });
   await until(async () => (await value.inputValue()).endsWith('z'), 'the last piece is shown');
   await value.fill(`${'y'.repeat(1695)}!`);
-  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
   await becomes('y!', 'GETRANGE', 'long', 99_998, -1);
   assert.equal(await client.send('STRLEN', 'long'), 100_000);
 });
