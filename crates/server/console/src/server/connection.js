@@ -10,6 +10,9 @@ export class ConnectionLost extends Error {
   }
 }
 
+/** Bytes of a message; the server refuses those above 64 KiB. A command may be spread over several. */
+const MESSAGE_BYTES = 32 * 1024;
+
 const SUBSCRIBING = new Set(['subscribe', 'psubscribe', 'ssubscribe', 'unsubscribe', 'punsubscribe', 'sunsubscribe']);
 
 export function socketUrl() {
@@ -72,13 +75,15 @@ export class Connection {
     });
   }
 
-  // Commands of one turn of the event loop go out as one message.
+  // Commands of one turn of the event loop go out together.
   #write(bytes) {
     if (this.#outgoing.push(bytes) > 1) return;
     queueMicrotask(() => {
       const message = concat(this.#outgoing);
       this.#outgoing = [];
-      if (this.isOpen) this.#socket.send(message);
+      for (let at = 0; at < message.length && this.isOpen; at += MESSAGE_BYTES) {
+        this.#socket.send(message.subarray(at, at + MESSAGE_BYTES));
+      }
     });
   }
 

@@ -268,3 +268,13 @@ test('keys are found by pattern and type', async () => {
   await page.getByRole('combobox', { name: 'Type' }).selectOption('hash');
   await page.getByText('No key found.').waitFor();
 });
+
+test('a value longer than a message of the WebSocket is written', async () => {
+  await visit(page, 'keys', 'Keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  await field('Name').fill('longer');
+  await dialog().getByRole('textbox', { name: 'Value' }).fill('v'.repeat(300_000));
+  await press('Create');
+  await becomes(300_000, 'STRLEN', 'longer');
+  await closed();
+});
