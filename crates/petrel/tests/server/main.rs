@@ -32,6 +32,7 @@ mod cluster_refusals;
 mod cluster_slots;
 mod compatibility;
 mod configuration;
+mod console;
 mod data;
 mod dialect;
 mod digests;
