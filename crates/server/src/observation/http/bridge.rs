@@ -34,15 +34,25 @@ const READ_BYTES: usize = 16 * 1024;
 /// Messages that are passed on in one turn, in each direction.
 const MESSAGES_PER_TURN: usize = 16;
 
+/// Bytes that are read of the browser in one turn: frames need not end a message, or carry a byte.
+const BYTES_PER_TURN: usize = MESSAGES_PER_TURN * READ_BYTES;
+
 /// Seconds without a sign of life before the network is asked about the browser.
 const KEEPALIVE_SECONDS: u32 = 60;
 
 /// Time for the browser to answer the end of the WebSocket.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
 
+/// The browser's stream with a limit on the bytes that are read in one turn.
+struct Metered {
+    stream: Stream,
+    /// Bytes that may still be read in this turn.
+    left: usize,
+}
+
 /// A WebSocket and its connection.
 pub struct Bridge {
-    web: WebSocket<Stream>,
+    web: WebSocket<Metered>,
     client: UnixStream,
     /// Bytes that the worker has not taken yet.
     inward: Bytes,
@@ -52,6 +62,8 @@ pub struct Bridge {
     is_behind: bool,
     /// The time at which the WebSocket was closed.
     closed_at: Option<Instant>,
+    /// Whether what follows from the browser is dropped: its frames cannot be told apart any more.
+    is_broken: bool,
 }
 
 impl Bridge {
@@ -74,6 +86,7 @@ impl Bridge {
             .read_buffer_size(READ_BYTES)
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
+        let stream = Metered { stream, left: BYTES_PER_TURN };
         let web = WebSocket::from_raw_socket(stream, Role::Server, Some(config));
         let (client, worker) = UnixStream::pair()?;
         client.set_nonblocking(true)?;
@@ -85,6 +98,7 @@ impl Bridge {
             is_sending: false,
             is_behind: false,
             closed_at: None,
+            is_broken: false,
         };
         let is_full = || !server.introduce(worker.into(), peer);
         let refusal = refusal.or_else(|| is_full().then_some("max number of clients reached"));
@@ -97,7 +111,9 @@ impl Bridge {
     /// Passes on what has arrived. Returns false at the end.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.is_behind = false;
+        self.web.get_mut().left = BYTES_PER_TURN;
         let result = self.pass_inward().and_then(|()| self.pass_outward());
+        self.is_behind |= self.web.get_ref().left == 0;
         let is_overdue = self.closed_at.is_some_and(|at| now > at + CLOSING_TIME);
         result.is_ok() && !is_overdue
     }
@@ -115,7 +131,7 @@ impl Bridge {
     /// The sockets and the events that a turn waits for.
     pub fn interest(&self) -> [PollFd<'_>; 2] {
         let has_room = self.inward.is_empty();
-        let stream = self.web.get_ref();
+        let stream = &self.web.get_ref().stream;
         let is_writing = self.is_sending || stream.has_unsent();
         let of_web = when(has_room, PollFlags::IN) | when(is_writing, PollFlags::OUT);
         let reads = !self.is_sending && !self.is_closed();
@@ -125,6 +141,9 @@ impl Bridge {
 
     /// Passes messages of the browser to the worker.
     fn pass_inward(&mut self) -> io::Result<()> {
+        if self.is_broken {
+            return self.drop_inward();
+        }
         for _ in 0..MESSAGES_PER_TURN {
             while self.inward.has_remaining() {
                 match would_block(self.client.write(&self.inward))? {
@@ -138,11 +157,26 @@ impl Bridge {
                 // Its answer is sent with the next flush.
                 Ok(Message::Close(_)) => self.closed_at = Some(Instant::now()),
                 Ok(_) => {}
-                Err(Error::Capacity(_)) => self.close(CloseCode::Size, TOO_LONG)?,
+                Err(Error::Capacity(_)) => {
+                    self.is_broken = true;
+                    return self.close(CloseCode::Size, TOO_LONG);
+                }
                 Err(error) => return unless_blocked(error),
             }
         }
         self.is_behind = true;
+        Ok(())
+    }
+
+    /// Drops what the browser sends: a socket that is closed with unread bytes resets the
+    /// connection, and the reason would not arrive.
+    fn drop_inward(&mut self) -> io::Result<()> {
+        let mut chunk = [0; 1024];
+        while let Some(count) = would_block(self.web.get_mut().read(&mut chunk))? {
+            if count == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
         Ok(())
     }
 
@@ -187,6 +221,28 @@ impl Bridge {
         let frame = CloseFrame { code, reason: reason.into() };
         self.web.close(Some(frame)).or_else(unless_blocked)?;
         self.flush().map(drop)
+    }
+}
+
+impl Read for Metered {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let len = buf.len().min(self.left);
+        let count = self.stream.read(&mut buf[..len])?;
+        self.left -= count;
+        Ok(count)
+    }
+}
+
+impl Write for Metered {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.stream.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 
