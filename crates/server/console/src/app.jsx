@@ -76,7 +76,7 @@ function Shell({ session }) {
       <span class="spacer" />
       <Waiting session={session} />
       <Database session={session} />
-      <button type="button" class="quiet" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={() => setHelp(true)}>?</button>
+      <button type="button" class="quiet shortcuts-button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={() => setHelp(true)}>?</button>
       <ThemeSwitch />
       <button type="button" class="quiet user" title="Log in as another user" onClick={() => session.logout()}><span class="user-name">{session.user}</span> ⏏</button>
     </header>

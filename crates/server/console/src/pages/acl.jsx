@@ -36,8 +36,8 @@ function Users() {
     <Loaded state={state} what="ACL LIST">{(rows) => <Table label="Users" rows={rows} rowKey={({ name }) => name} columns={[
       { name: 'User', cell: ({ name }) => <>{name} {name === own && <Tag>you</Tag>}</>, sort: ({ name }) => name },
       { name: 'State', cell: ({ isOn }) => <Tag tone={isOn ? 'good' : 'off'}>{isOn ? 'on' : 'off'}</Tag> },
-      { name: 'Password', cell: ({ withoutPassword, passwords }) => (withoutPassword ? <Tag tone="warn">none needed</Tag> : exact(passwords)) },
-      { name: 'Rules', cell: ({ rules }) => <span class="mono">{rules}</span>, class: 'wide-cell' },
+      { name: 'Password', cell: ({ withoutPassword, passwords }) => (withoutPassword ? <Tag tone="warn">none needed</Tag> : `${exact(passwords)} set`) },
+      { name: 'Rules', cell: ({ rules }) => <span class="mono">{rules}</span>, class: 'wide-cell below' },
       { name: '', cell: (row) => <>
         <button type="button" class="quiet" aria-label={`Edit user ${row.name}`} title="Edit" onClick={() => setEdited(row)}>✎</button>
         {row.name !== 'default' && <button type="button" class="quiet" aria-label={`Delete user ${row.name}`} title="Delete" onClick={() => remove(row)}>✕</button>}

@@ -5,17 +5,15 @@ import { confirm, notify } from '../ui/feedback.jsx';
 import { FormDialog } from '../ui/form-dialog.jsx';
 import { useLoad } from '../ui/hooks.js';
 import { toText } from '../resp/text.js';
-import { commandTable } from '../server/commands.js';
 import { send } from '../server/session.js';
 
 const PASSWORD = /(pass|auth|secret|passphrase)$/;
 
-// Descriptions of parameters, where the server has a command for them.
+// Descriptions of parameters: lines of a name, a tab and a text.
 async function loadHelp() {
   try {
-    const commands = await commandTable();
-    const docs = commands.has('CONFIG DOCS') ? await send('CONFIG', 'DOCS') : [];
-    return new Map(docs.map(([name, text]) => [toText(name), toText(text)]));
+    const response = await fetch('parameters.txt');
+    return new Map((response.ok ? await response.text() : '').trimEnd().split('\n').map((line) => line.split('\t')));
   } catch {
     return new Map();
   }
@@ -44,7 +42,7 @@ export function Configuration() {
     <p class="note">Changes are in effect at once, and until the server stops unless they are written to its file.</p>
     <Loaded state={state} what="CONFIG GET">{(rows) => <div class="card"><Table label="Parameters" rows={rows.filter(({ name, value, help }) => `${name} ${value} ${help}`.toLowerCase().includes(filter.toLowerCase()))} rowKey={({ name }) => name} empty="No parameter matches." columns={[
       { name: 'Parameter', cell: ({ name, help }) => <><span class="mono">{name}</span>{help && <small class="help">{help}</small>}</> },
-      { name: 'Value', cell: (row) => <span class="mono">{PASSWORD.test(row.name) && row.value ? '••••••' : row.value}</span>, class: 'wide-cell' },
+      { name: 'Value', cell: (row) => <span class="mono">{PASSWORD.test(row.name) && row.value ? '••••••' : row.value}</span>, class: 'wide-cell below' },
       { name: '', cell: (row) => <button type="button" class="quiet" aria-label={`Change ${row.name}`} title="Change" onClick={() => setEdited(row)}>✎</button>, class: 'row-actions' },
     ]} /></div>}</Loaded>
     {edited && <FormDialog title={edited.name} action="Set" onClose={() => setEdited(null)} fields={[{ name: 'value', label: 'Value', kind: PASSWORD.test(edited.name) ? 'password' : 'text', initial: edited.value }]}

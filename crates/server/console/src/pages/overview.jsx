@@ -1,6 +1,6 @@
 // Overview: load, latency, hit rate, memory, CPU, persistence, replication.
 import { useMemo, useState } from 'preact/hooks';
-import { Bar, Card, Empty, Page, Problem, Stat, Stats, Table } from '../ui/basics.jsx';
+import { Card, Empty, Page, Problem, Stat, Stats, Table } from '../ui/basics.jsx';
 import { Chart } from '../ui/chart.jsx';
 import { Heatmap } from '../ui/heatmap.jsx';
 import { bytes, count, duration, exact, micros, percent } from '../ui/numbers.js';
@@ -66,7 +66,6 @@ function Workers({ info, latest }) {
   return <Card title="Workers" note={info.server?.io_backend}>
     <Table label="Workers" rows={rows} rowKey={({ name }) => name} empty="Waiting for a second sample." columns={[
       { name: 'Worker', cell: ({ name }) => name.replace('io_thread_', '') },
-      { name: 'CPU', cell: ({ cpu }) => (cpu === null ? '–' : <><Bar share={cpu} />{percent(cpu, 0)}</>), class: 'bar-cell' },
       { name: 'Clients', cell: ({ clients }) => exact(clients), class: 'number' },
       { name: 'Reads/s', cell: ({ reads }) => count(Math.round(reads)), class: 'number' },
       { name: 'Writes/s', cell: ({ writes }) => count(Math.round(writes)), class: 'number' },

@@ -84,7 +84,7 @@ export function PubSub() {
       <Table label="Messages" rows={feed.messages} rowKey={({ id }) => id} empty={patterns.length === 0 ? 'Subscribe to see messages.' : 'No message yet.'} columns={[
         { name: 'Time', cell: ({ time }) => time.toLocaleTimeString('sv'), class: 'nowrap' },
         { name: 'Channel', cell: ({ channel }) => <Bytes value={channel} max={100} />, class: 'mono' },
-        { name: 'Message', cell: ({ payload }) => <Bytes value={payload} max={400} />, class: 'wide-cell mono' },
+        { name: 'Message', cell: ({ payload }) => <Bytes value={payload} max={400} />, class: 'wide-cell below mono' },
       ]} />
     </Card>
     <Channels subscribe={add} />

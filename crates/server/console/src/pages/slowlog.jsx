@@ -33,7 +33,7 @@ export function SlowLog() {
       <div class="card"><Table label="Slow commands" rows={entries} rowKey={({ id }) => id} empty="No command was slow." columns={[
         { name: 'Time', cell: ({ at }) => time(1000 * at), sort: ({ id }) => id, class: 'nowrap' },
         { name: 'Took', cell: ({ taken }) => micros(taken), class: 'number', sort: ({ taken }) => taken },
-        { name: 'Command', cell: ({ args }) => <Bytes value={args.map(display).join(' ')} max={400} />, class: 'wide-cell mono' },
+        { name: 'Command', cell: ({ args }) => <Bytes value={args.map(display).join(' ')} max={400} />, class: 'wide-cell below mono' },
         { name: 'Client', cell: ({ address, client }) => <span class="mono">{address}{client && ` ${client}`}</span> },
       ]} /></div>
     </>}</Loaded>

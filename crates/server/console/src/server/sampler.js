@@ -75,21 +75,13 @@ function workerRates(before, after, seconds) {
   return workers(after.info).map(({ name, fields }) => {
     const old = parsePairs(before.info.threads?.[name] ?? '');
     const rate = (field) => (fields[field] - (old[field] ?? fields[field])) / seconds;
-    return { name, clients: fields.clients, reads: rate('reads'), writes: rate('writes'), cpu: workerCpu(name, fields, old, before, after, seconds) };
+    return { name, clients: fields.clients, reads: rate('reads'), writes: rate('writes') };
   });
 }
 
 /** Workers in INFO threads: `io_thread_N:clients=..,reads=..,writes=..`. */
 export function workers(info) {
   return Object.entries(info.threads ?? {}).filter(([name]) => /^io_thread_\d+$/.test(name)).map(([name, text]) => ({ name, fields: parsePairs(text) }));
-}
-
-// CPU time of a worker as a share of a core: its own field `cpu` (seconds), or that of the first worker in INFO cpu.
-function workerCpu(name, fields, old, before, after, seconds) {
-  if (fields.cpu !== undefined) return (fields.cpu - (old.cpu ?? fields.cpu)) / seconds;
-  if (name !== 'io_thread_0') return null;
-  const total = ({ info }) => Number(info.cpu?.used_cpu_user_main_thread) + Number(info.cpu?.used_cpu_sys_main_thread);
-  return (total(after) - total(before)) / seconds;
 }
 
 export const sampler = new Sampler();

@@ -111,6 +111,7 @@ test('a client is closed', async () => {
 test('a parameter is set', async () => {
   await visit(page, 'configuration', 'Configuration');
   await page.getByRole('searchbox', { name: 'Filter' }).fill('slowlog-log');
+  await page.locator('.help', { hasText: 'microseconds' }).first().waitFor();
   await page.getByRole('button', { name: 'Change slowlog-log-slower-than' }).click();
   await dialog().getByRole('textbox', { name: 'Value' }).fill('rubbish');
   await press('Set');

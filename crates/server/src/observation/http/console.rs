@@ -6,6 +6,8 @@
 //! site could resolve to a loopback address (DNS rebinding).
 
 use super::exchange::{Answer, Request};
+use crate::config;
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// Subprotocol of the WebSocket: messages carry RESP, in any pieces.
@@ -30,12 +32,15 @@ macro_rules! dist {
 
 /// Returns a file of the console.
 pub fn page(path: &str) -> Option<Answer> {
-    let (kind, body): (_, &[u8]) = match path {
+    let (kind, body): (_, Cow<'static, [u8]>) = match path {
         "/console" => return Some(Answer::moved("/console/")),
-        "/console/" => ("text/html; charset=utf-8", dist!("index.html")),
-        "/console/app.js" => ("text/javascript; charset=utf-8", dist!("app.js")),
-        "/console/app.css" => ("text/css; charset=utf-8", dist!("app.css")),
-        "/console/icon.svg" => ("image/svg+xml", dist!("icon.svg")),
+        "/console/" => ("text/html; charset=utf-8", dist!("index.html")[..].into()),
+        "/console/app.js" => ("text/javascript; charset=utf-8", dist!("app.js")[..].into()),
+        "/console/app.css" => ("text/css; charset=utf-8", dist!("app.css")[..].into()),
+        "/console/icon.svg" => ("image/svg+xml", dist!("icon.svg")[..].into()),
+        "/console/parameters.txt" => {
+            ("text/plain; charset=utf-8", config::descriptions().into_bytes().into())
+        }
         _ => return None,
     };
     Some(Answer::file(kind, HEADERS, body))
@@ -115,6 +120,8 @@ mod tests {
         for path in ["/console/", "/console/app.js", "/console/app.css", "/console/icon.svg"] {
             assert!(page(path).is_some(), "{path}");
         }
+        let parameters = page("/console/parameters.txt").unwrap().to_bytes(false);
+        assert!(String::from_utf8(parameters).unwrap().contains("\nhttp-port\tTCP port of "));
         assert!(page("/console/../secret").is_none());
     }
 }

@@ -77,7 +77,11 @@ impl Answer {
     }
 
     /// Returns a file of the program.
-    pub fn file(kind: &'static str, headers: &'static str, body: &'static [u8]) -> Self {
+    pub fn file(
+        kind: &'static str,
+        headers: &'static str,
+        body: impl Into<Cow<'static, [u8]>>,
+    ) -> Self {
         Answer { headers: headers.into(), ..Answer::new(OK, kind, body) }
     }
 

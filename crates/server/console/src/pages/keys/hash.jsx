@@ -47,7 +47,7 @@ export function HashValue({ name, meta, onChanged }) {
     <Problem error={walk.error} what="HSCAN" />
     <Table label="Fields" rows={walk.rows} rowKey={({ field }) => toPath(field)} columns={[
       { name: 'Field', cell: ({ field }) => <Bytes value={field} max={80} /> },
-      { name: 'Value', cell: (row) => (row.value === undefined ? <span class="note">{bytes(row.length)}, not read</span> : <Bytes value={row.value} />), class: 'wide-cell' },
+      { name: 'Value', cell: (row) => (row.value === undefined ? <span class="note">{bytes(row.length)}, not read</span> : <Bytes value={row.value} />), class: 'wide-cell below' },
       { name: 'TTL', cell: ({ ttl: ms }) => (ms === -1 ? '' : ttl(ms)), class: 'number' },
       { name: '', cell: (row) => <RowActions edit={() => edit(row)} remove={() => remove(row)} what={`field ${display(row.field)}`} />, class: 'row-actions' },
     ]} />

@@ -38,7 +38,7 @@ function Entries({ name, meta, onChanged }) {
     <Problem error={walk.error} what="XRANGE" />
     <Table label="Entries" rows={walk.rows} rowKey={({ id }) => id} columns={[
       { name: 'Id', cell: ({ id }) => <span class="mono" title={time(id.split('-')[0])}>{id}</span>, class: 'nowrap' },
-      { name: 'Fields', cell: ({ fields }) => <Pairs fields={fields} />, class: 'wide-cell' },
+      { name: 'Fields', cell: ({ fields }) => <Pairs fields={fields} />, class: 'wide-cell below' },
       { name: '', cell: (row) => <RowActions remove={() => remove(row)} what={`entry ${row.id}`} />, class: 'row-actions' },
     ]} />
     <More walk={walk} total={meta.length} />
