@@ -49,7 +49,8 @@ pub fn page(path: &str) -> Option<Answer> {
 /// Returns why a request for the console from this address is refused.
 pub fn refusal(request: &Request, peer: IpAddr, is_tls: bool) -> Option<&'static str> {
     let Some(host) = request.host.as_deref() else { return Some("the request names no host") };
-    if !is_tls && !(peer.to_canonical().is_loopback() && is_this_machine(host)) {
+    let is_local = peer.to_canonical().is_loopback() && is_this_machine(host);
+    if !is_tls && !is_local {
         return Some(NOT_HERE);
     }
     let scheme = if is_tls { "https://" } else { "http://" };
