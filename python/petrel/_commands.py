@@ -697,7 +697,7 @@ class Commands(RedisPyCommands):
         return self._run(_CLUSTER_DELSLOTSRANGE, *_pairs(mapping))
 
     def cluster_failover(self, *, force=False, takeover=False):
-        """``CLUSTER FAILOVER [FORCE | TAKEOVER]``: Lets a replica take its primary's place."""
+        """``CLUSTER FAILOVER [FORCE | TAKEOVER]``: Lets a replica take its primary's place, or gives up nodes that do not return."""
         call = []
         if force:
             call += ("FORCE",)

@@ -11,10 +11,14 @@ pub struct Dependencies {
     pub refused: Vec<String>,
 }
 
+/// The platform whose packages count: others are never built. `deny.toml` names it too.
+const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+
 /// Asks cargo, without a network: `Cargo.lock` says the versions.
 pub fn read(root: &Path) -> Dependencies {
     let output = Command::new("cargo")
         .args(["metadata", "--format-version", "1", "--locked"])
+        .args(["--filter-platform", PLATFORM])
         .current_dir(root)
         .output()
         .expect("cargo runs");

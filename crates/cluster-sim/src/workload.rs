@@ -188,12 +188,14 @@ pub struct Workload {
     one_slot: bool,
     /// Index of that slot within its group.
     place: u16,
+    /// Group of most commands for now.
+    pub focus: Option<u16>,
 }
 
 impl Workload {
     /// Creates a generator.
     pub fn new(one_slot: bool) -> Self {
-        Workload { drawn: 0, one_slot, place: 0 }
+        Workload { drawn: 0, one_slot, place: 0, focus: None }
     }
 
     fn fresh(&mut self) -> Vec<u8> {
@@ -203,7 +205,8 @@ impl Workload {
 
     /// The next command of a client.
     pub fn draw(&mut self, random: &mut Random, now_ms: i64) -> Op {
-        let group = random.below(GROUPS.into()) as u16;
+        let any = random.below(GROUPS.into()) as u16;
+        let group = self.focus.filter(|_| !random.one_in(4)).unwrap_or(any);
         if self.one_slot {
             self.place = random.below(SLOTS_PER_GROUP.into()) as u16;
         }

@@ -25,7 +25,7 @@ use petrel_cluster::{
     Acknowledge, ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap,
     View,
 };
-use recovery::Recovery;
+use recovery::{Doomed, Recovery};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -147,8 +147,8 @@ struct World {
     dying: Vec<(Identity, u64)>,
     /// Recovery from the last death, until it is over.
     recovery: Option<Recovery>,
-    /// A member that dies soon, and when: until then some others hear nothing of it.
-    doomed: Option<(u16, u64)>,
+    /// A member that dies soon.
+    doomed: Option<Doomed>,
     tokens: u64,
     /// Copies and slot data in transfer, by receiver and sender.
     copies: BTreeMap<(Identity, u16), join::Sent>,

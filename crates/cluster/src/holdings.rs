@@ -7,6 +7,8 @@
 //! ```
 //!
 //! Leftover keys of lost slots are removed in steps. A slot is not imported before that is done.
+//! Keys of slots that no member owns are kept: the slot's last owner may not return, and the
+//! operator may let the slot continue with them.
 
 use crate::lanes::FROM_PEERS;
 use crate::mutation::{Mutation, is_broken};
@@ -33,6 +35,8 @@ pub(crate) struct Holdings {
     has_leftover: bool,
     /// Slots of which copies of keys may be present.
     copied: SlotSet,
+    /// Slots without owners of which keys from a former incarnation may be present.
+    kept: SlotSet,
     /// Database and cursor at which the removal resumes.
     at: (u16, Cursor),
     /// Counts how often slots became held without a new view.
@@ -52,8 +56,8 @@ impl Holdings {
             };
             slots[usize::from(first)..=usize::from(*run.end())].fill(holding);
         }
-        let (leftover, copied, at) = Default::default();
-        Holdings { slots, leftover, has_leftover: false, copied, at, arrivals: 0 }
+        let (leftover, copied, kept, at) = Default::default();
+        Holdings { slots, leftover, has_leftover: false, copied, kept, at, arrivals: 0 }
     }
 
     /// Whether all data of the slot are present, and no leftover.
@@ -87,7 +91,8 @@ impl Holdings {
                 (_, true) => Holding::Awaited,
                 _ => Holding::Away,
             };
-            is_possible &= self.adopt_run(run, (is_owner, has_changed), next);
+            let is = (is_owner, has_changed, !owners.is_empty());
+            is_possible &= self.adopt_run(run, is, next);
         }
         is_possible
     }
@@ -96,7 +101,7 @@ impl Holdings {
     fn adopt_run(
         &mut self,
         run: RangeInclusive<Slot>,
-        (is_owner, has_changed): (bool, bool),
+        (is_owner, has_changed, has_owners): (bool, bool, bool),
         next: impl Fn(Holding) -> Holding,
     ) -> bool {
         let mut is_possible = true;
@@ -104,6 +109,13 @@ impl Holdings {
             let old = self.slots[usize::from(slot)];
             let new = next(old);
             is_possible &= !is_owner || new == Holding::Held;
+            let was_kept = has_owners && self.kept.contains(slot);
+            if was_kept {
+                self.kept.remove(slot);
+            }
+            if was_kept && !is_owner {
+                self.mark_leftover(slot);
+            }
             let is_left = match old {
                 // The new primary sends no changes of these copies.
                 Holding::Away => {
@@ -144,10 +156,16 @@ impl Holdings {
         self.arrivals
     }
 
-    /// Marks the keys of all slots that are not held for removal.
-    pub fn mark_others_leftover(&mut self) {
+    /// Marks the keys of all slots that are not held for removal, but keeps those of slots without
+    /// owners in this view.
+    pub fn mark_others_leftover(&mut self, view: &View) {
         let others = (0..SLOTS).filter(|&slot| self.slots[usize::from(slot)] != Holding::Held);
-        others.collect::<Vec<Slot>>().into_iter().for_each(|slot| self.mark_leftover(slot));
+        for slot in others.collect::<Vec<Slot>>() {
+            match view.slots.owners(slot).is_empty() {
+                true => self.kept.insert(slot),
+                false => self.mark_leftover(slot),
+            }
+        }
     }
 
     /// Number of slots held, and number of slots imported.
@@ -158,7 +176,9 @@ impl Holdings {
 
     /// Whether keys of a slot may be present as copies.
     pub fn takes_copies(&self, slot: Slot) -> bool {
-        self.slots[usize::from(slot)] == Holding::Away && !self.leftover.contains(slot)
+        self.slots[usize::from(slot)] == Holding::Away
+            && !self.leftover.contains(slot)
+            && !self.kept.contains(slot)
     }
 
     /// Records that a copy of a key of this slot was stored.
@@ -171,6 +191,13 @@ impl Holdings {
         let slots = (0..SLOTS).zip(&self.slots);
         let awaited = slots.filter(|(_, holding)| **holding == Holding::Awaited);
         awaited.map(|(slot, _)| slot).filter(|&slot| !self.leftover.contains(slot))
+    }
+
+    /// Slots of which keys of a former incarnation may have to be removed, now or later.
+    pub fn former(&self) -> SlotSet {
+        let mut former = self.leftover.clone();
+        former.unite(&self.kept);
+        former
     }
 
     /// Whether leftover keys may have to be removed.
@@ -272,6 +299,19 @@ mod tests {
         let after = view(2, &[1, 2], &[2], &[]);
         let mut holdings = Holdings::new(&before, ME);
         assert!(!adopt(&mut holdings, &before, &after));
+    }
+
+    #[test]
+    fn keys_of_slots_without_owners_are_kept_until_there_are_owners() {
+        let unserved = view(1, &ALL, &[], &[]);
+        for (owner, is_kept) in [(2, true), (0, false)] {
+            let mut holdings = Holdings::new(&unserved, ME);
+            holdings.mark_others_leftover(&unserved);
+            assert!(!holdings.has_leftover() && !holdings.takes_copies(7) && !holdings.holds(7));
+            let served = view(2, &ALL, &[owner], &[]);
+            assert!(adopt(&mut holdings, &unserved, &served));
+            assert_eq!((holdings.holds(7), holdings.has_leftover()), (is_kept, !is_kept));
+        }
     }
 
     #[test]

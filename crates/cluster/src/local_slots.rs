@@ -3,7 +3,7 @@
 
 use crate::evicted::{DbKey, Evicted};
 use crate::lanes::FROM_PEERS;
-use crate::slot::{SLOTS, Slot, slot_of};
+use crate::slot::{SLOTS, Slot, SlotSet, slot_of};
 use crate::slot_map::Node;
 use petrel_keyspace::{Origin, Ownership};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -59,6 +59,16 @@ impl LocalSlots {
         self.slots.iter().for_each(|slot| slot.store(NO_PRIMARY, Relaxed));
         self.any_copied.store(false, Relaxed);
         self.evicted.clear();
+    }
+
+    /// Lets clients read these slots here while the node is no member, and no other slots. No other
+    /// thread is in a batch.
+    pub fn read_alone(&self, holds_all: bool, slots: &SlotSet) {
+        self.holds_all.store(holds_all, Relaxed);
+        for slot in 0..SLOTS {
+            self.set(slot, None, slots.contains(slot), false);
+        }
+        self.serve(true);
     }
 
     pub(crate) fn take_evicted(&self, count: usize, bytes: usize) -> Vec<DbKey> {

@@ -53,6 +53,21 @@ pub struct ClusterLink {
     pub queued: usize,
 }
 
+/// Slots that are not served, because their owners have failed.
+#[derive(Clone, Debug)]
+pub struct UnservedFigures {
+    /// Number of slots.
+    pub slots: usize,
+    /// The slots, such as `0-99 200`.
+    pub ranges: String,
+    /// Unix time in seconds at which they lost their owners; 0 if it is not known.
+    pub since: u64,
+    /// Name of the last owner, which they wait for; empty if it has returned without their data.
+    pub awaited: String,
+    /// Address of that node for clients.
+    pub address: String,
+}
+
 /// Statistics of the traffic with another member, since the start.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PeerFigures {
@@ -130,6 +145,12 @@ pub trait Cluster: Send + Sync {
     /// it may order changes of the slots.
     fn lease_until(&self) -> Tick;
 
+    /// Whether the lease has ended so recently that it is probably renewed at once, as after a
+    /// pause of the process: commands are forwarded to this node itself, where they wait for that.
+    fn awaits_lease(&self) -> bool {
+        false
+    }
+
     /// Error of commands that need data on a member that holds none
     /// ([`ServerState::Apart`](crate::ServerState::Apart)); `None` if the data are being
     /// transferred.
@@ -153,6 +174,21 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     /// Returns an error if no failed node has this name.
     fn forget(&self, id: &[u8]) -> Outcome;
+
+    /// The operator's decision to give up what does not return (`CLUSTER FAILOVER TAKEOVER`): the
+    /// last owners of slots without owners, or, without the majority, the other members. Takes
+    /// effect later.
+    ///
+    /// # Errors
+    /// Returns an error if there is nothing to give up.
+    fn take_over(&self) -> Outcome {
+        Err(Fail::NO_CLUSTER)
+    }
+
+    /// Slots without owners, by the node that they wait for.
+    fn unserved(&self) -> Vec<UnservedFigures> {
+        Vec::new()
+    }
 
     /// The links to other members.
     fn links(&self) -> Vec<ClusterLink>;

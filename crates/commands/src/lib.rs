@@ -63,6 +63,7 @@ pub use blocked::{Blocked, Standing};
 pub use blocking::{Awaited, Block};
 pub use cluster::{
     Call, Cluster, ClusterLink, HashSlot, HeldFigures, PeerFigures, Primary, Rest, UnsafeChanges,
+    UnservedFigures,
 };
 pub use ctx::Ctx;
 pub use execute::{Execution, Executor};

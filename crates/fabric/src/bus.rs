@@ -8,8 +8,8 @@ use crate::settings::{Settings, Timing};
 use crate::state::{Admission, MemberInfo};
 use crate::trust::{Credentials, Trust, TrustError, key_of};
 use crate::wire::{
-    HELLO_MAX, Hello, Kind, PROTOCOL_NEWEST, PROTOCOL_OLDEST, Refusal, Welcome, dated,
-    decode_dated, read_frame, write_frame,
+    Attached, HELLO_MAX, Hello, Kind, PROTOCOL_NEWEST, PROTOCOL_OLDEST, Refusal, Welcome, dated,
+    decode_dated, encode, read_frame, write_frame,
 };
 use parking_lot::Mutex;
 use petrel_cluster::{Identity, Node};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -26,10 +26,6 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 /// Minimum clock difference that is logged.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
-
-/// Lower bound of the TCP user timeout: a busy member may not read for this long, however short
-/// leases are.
-const SILENCE_MIN: Duration = Duration::from_secs(2);
 
 /// Plaintext bytes exchanged with a node over all connections.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -45,6 +41,8 @@ pub struct Traffic {
 pub(crate) struct ConsensusStatus {
     pub leader: Option<Identity>,
     pub voters: usize,
+    /// Voters that there should be beside these.
+    pub missing_voters: usize,
 }
 
 /// State shared by all parts of a node.
@@ -68,6 +66,14 @@ pub(crate) struct Bus {
     pub consensus: Mutex<ConsensusStatus>,
     pub events: Mutex<Box<dyn Events>>,
     pub traffic: Mutex<BTreeMap<u128, Traffic>>,
+    /// Whether the host keeps data on disk.
+    pub keeps_data: AtomicBool,
+    /// Address of a member of the cluster that continues this node's, once one was found.
+    pub superseded: Mutex<Option<String>>,
+    /// State with which this node founds its cluster again.
+    pub generation: Mutex<Option<Vec<u8>>>,
+    /// Number of attempts to connect to a member through another one.
+    pub relayed: AtomicUsize,
     /// Addresses of nodes that have moved.
     pub discovery: Discovery,
     log_throttle: LogThrottle,
@@ -169,6 +175,10 @@ impl fmt::Display for Refusal {
             }
             Refusal::Full => f.write_str("the cluster has its maximum number of members"),
             Refusal::NotAMember => f.write_str("the node is not a member"),
+            Refusal::Superseded => f.write_str(
+                "the operator has continued the node's cluster without its majority; it joins that \
+                 one",
+            ),
         }
     }
 }
@@ -200,6 +210,10 @@ impl Bus {
             consensus: Mutex::default(),
             events: Mutex::new(events),
             traffic: Mutex::default(),
+            keeps_data: AtomicBool::new(false),
+            superseded: Mutex::default(),
+            generation: Mutex::default(),
+            relayed: AtomicUsize::new(0),
             discovery: Discovery::default(),
             log_throttle: LogThrottle::default(),
         })
@@ -232,6 +246,12 @@ impl Bus {
     pub fn reported_member(&self, identity: Identity) -> Option<MemberInfo> {
         let reported = self.reported.lock().clone();
         reported.iter().find(|member| member.identity() == identity).cloned()
+    }
+
+    /// Like [`Bus::reported_member`], by uuid.
+    pub fn reported_by_uuid(&self, uuid: u128) -> Option<MemberInfo> {
+        let reported = self.reported.lock().clone();
+        reported.iter().find(|member| member.uuid == uuid).cloned()
     }
 
     /// Records the address that a node has announced, or at which it was found. A member does not
@@ -290,22 +310,37 @@ impl Bus {
                 Err(error) => failed = error,
             }
         }
-        let mut stream = connected.ok_or(failed)?;
+        let stream = connected.ok_or(failed)?;
         self.prepare(&stream)?;
+        self.identify(kind, stream, address).await
+    }
+
+    /// Handshake with a node at the other end of a connection that this one has opened.
+    pub async fn identify(
+        &self,
+        kind: Kind,
+        mut stream: TcpStream,
+        address: &str,
+    ) -> Result<(Secure, Peer), ConnectError> {
         stream.write_all(&[kind.preamble()]).await?;
         let connector = TlsConnector::from(self.credentials.lock().client.clone());
         let name = ServerName::try_from("petrel.cluster").map_err(io::Error::other)?;
         let stream = connector.connect(name, stream).await?;
         let mut stream = TlsStream::from(stream);
         let asked = SystemTime::now();
-        write_frame(&mut stream, &dated(&self.hello())?).await?;
+        write_frame(&mut stream, &self.attach(dated(&self.hello())?)?).await?;
         stream.flush().await?;
         let welcome = read_frame(&mut stream, HELLO_MAX).await?;
-        let (welcome, clock) = decode_dated(&welcome)?;
-        self.check_clock(address, clock, asked);
+        let (welcome, attached) = decode_dated(&welcome)?;
+        self.check_clock(address, attached.clock, asked);
         let hello = match welcome {
             Welcome::Hello(hello) => hello,
-            Welcome::Refused(refusal) => return Err(ConnectError::RefusedBy(refusal)),
+            Welcome::Refused(refusal) => {
+                if refusal == Refusal::Superseded && self.is_continued_by(&attached) {
+                    *self.superseded.lock() = Some(address.into());
+                }
+                return Err(ConnectError::RefusedBy(refusal));
+            }
         };
         let peer = self.know(kind, &stream, &hello).map_err(ConnectError::Refused)?;
         if peer.uuid == self.uuid() { Err(ConnectError::OwnAddress) } else { Ok((stream, peer)) }
@@ -328,14 +363,24 @@ impl Bus {
         let kind = Kind::of(preamble).ok_or(ConnectError::Foreign)?;
         let acceptor = TlsAcceptor::from(self.credentials.lock().server.clone());
         let mut stream = TlsStream::from(acceptor.accept(stream).await?);
-        let (hello, clock): (Hello, _) = decode_dated(&read_frame(&mut stream, HELLO_MAX).await?)?;
-        self.check_clock(&from.ip().to_string(), clock, began);
+        let (hello, attached): (Hello, _) =
+            decode_dated(&read_frame(&mut stream, HELLO_MAX).await?)?;
+        self.check_clock(&from.ip().to_string(), attached.clock, began);
+        if self.is_continued_by(&attached) {
+            let state = self.agreed.state.lock();
+            let known = state.nodes.get(&hello.uuid).map(|node| node.info.bus.clone());
+            *self.superseded.lock() = known;
+        }
         let known = self.know(kind, &stream, &hello);
         let welcome = match &known {
             Ok(_) => Welcome::Hello(self.hello()),
+            // This node is about to join the other's cluster.
+            Err(Refusal::OtherCluster) if self.is_continued_by(&attached) => {
+                Welcome::Refused(Refusal::Superseded)
+            }
             Err(refusal) => Welcome::Refused(refusal.clone()),
         };
-        write_frame(&mut stream, &dated(&welcome)?).await?;
+        write_frame(&mut stream, &self.attach(dated(&welcome)?)?).await?;
         stream.flush().await?;
         match known {
             Ok(peer) => Ok((kind, stream, peer)),
@@ -345,6 +390,18 @@ impl Bus {
                 Err(ConnectError::Refused(refusal))
             }
         }
+    }
+
+    /// Appends the clusters that this node's cluster continues.
+    fn attach(&self, mut message: Vec<u8>) -> io::Result<Vec<u8>> {
+        message.extend(encode(&self.agreed.state.lock().ancestors())?);
+        Ok(message)
+    }
+
+    /// Whether the other side's cluster continues this node's.
+    fn is_continued_by(&self, attached: &Attached) -> bool {
+        let cluster = self.origin.lock().cluster;
+        cluster.is_some_and(|cluster| attached.ancestors.contains(&cluster))
     }
 
     /// Logs a warning if the other side's clock, read after `began`, differs from the one here.
@@ -371,8 +428,11 @@ impl Bus {
             return Err(Refusal::Protocol { oldest: PROTOCOL_OLDEST, newest: PROTOCOL_NEWEST });
         }
         let cluster = self.origin.lock().cluster;
-        if cluster.is_some() && hello.cluster.is_some() && cluster != hello.cluster {
-            return Err(Refusal::OtherCluster);
+        if let (Some(own), Some(theirs)) = (cluster, hello.cluster)
+            && own != theirs
+        {
+            let is_ancestor = self.agreed.state.lock().continues(theirs);
+            return Err(if is_ancestor { Refusal::Superseded } else { Refusal::OtherCluster });
         }
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let key = certificates.first().and_then(key_of).ok_or(Refusal::OtherKey)?;
@@ -382,14 +442,15 @@ impl Bus {
         }
         let member =
             hello.member.map(|(number, incarnation)| Identity { node: Node(number), incarnation });
-        if kind == Kind::Lanes {
+        if kind != Kind::Control {
             let reported = member.and_then(|member| self.reported_member(member));
             reported.filter(|reported| reported.uuid == hello.uuid).ok_or(Refusal::NotAMember)?;
         }
         Ok(Peer { uuid: hello.uuid, key, member })
     }
 
-    fn prepare(&self, stream: &TcpStream) -> io::Result<()> {
+    /// Sets the options of a connection between nodes.
+    pub fn prepare(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let socket = socket2::SockRef::from(stream);
         // Detects a peer host that has disappeared.
@@ -398,7 +459,7 @@ impl Bus {
             .with_interval(self.timing.lease);
         socket.set_tcp_keepalive(&keepalive)?;
         // Unacknowledged data: the network is cut, or the peer does not read.
-        socket.set_tcp_user_timeout(Some(self.timing.lease.max(SILENCE_MIN)))
+        socket.set_tcp_user_timeout(Some(self.timing.silence))
     }
 }
 

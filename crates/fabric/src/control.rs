@@ -3,6 +3,7 @@
 use crate::bus::{Bus, ConnectError, Peer, Secure};
 use crate::events::Level;
 use crate::raft::{Pending, Transport};
+use crate::relay;
 use crate::state::{MemberInfo, VoterId};
 use crate::wire::{CONTROL_MAX, Kind, Reply, Request, decode, encode, read_frame, write_frame};
 use parking_lot::Mutex;
@@ -109,7 +110,13 @@ impl Transport for Control {
 
 /// Connects to a target and sends it the queued requests.
 async fn run_connection(bus: Arc<Bus>, target: Target, mut calls: mpsc::Receiver<Call>) {
-    let dialed = bus.dial(Kind::Control, &target.address).await;
+    let dialed = match target.uuid.and_then(|uuid| bus.reported_by_uuid(uuid)) {
+        Some(member) => {
+            let dialed = relay::dial(&bus, Kind::Control, &member, &target.address).await;
+            dialed.map(|dialed| (dialed.stream, dialed.peer))
+        }
+        None => bus.dial(Kind::Control, &target.address).await,
+    };
     let dialed = dialed.and_then(|(stream, peer)| match target.uuid {
         Some(uuid) if uuid == peer.uuid => Ok((stream, peer)),
         meant => {

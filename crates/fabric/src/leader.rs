@@ -5,14 +5,14 @@ use crate::events::Level;
 use crate::lease::Leases;
 use crate::raft::{Consensus, ProposeError};
 use crate::settings::Role;
-use crate::state::{Answer, Applicant, Command, VoterId};
+use crate::state::{Answer, Applicant, Command, Registered, VoterId};
 use crate::voters;
 use crate::wire::{Refusal, Reply, Request};
 use parking_lot::Mutex;
 use petrel_cluster::{Identity, Node};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// Maximum number of join attempts remembered while a former incarnation may be alive.
 const ATTEMPTS_MAX: usize = 1024;
@@ -22,6 +22,14 @@ const ATTEMPTS_MAX: usize = 1024;
 struct Attempt {
     boot: u64,
     since: Instant,
+}
+
+/// A member that may get a vote.
+struct Candidate {
+    id: VoterId,
+    bus: String,
+    /// Whether it votes by its role, and failure detection considers it alive.
+    is_able: bool,
 }
 
 /// State of a node for the time that it leads.
@@ -63,6 +71,10 @@ impl Leader {
                 self.propose(Command::Leave { number, incarnation }).await
             }
             Request::Forget { uuid } => self.propose(Command::Forget { uuid }).await,
+            Request::KeepsData { number, incarnation } => {
+                self.propose(Command::KeepsData { number, incarnation }).await
+            }
+            Request::TakeOver { epoch } => self.propose(Command::TakeOver { epoch }).await,
             Request::Raft(_) | Request::Gossip(_) | Request::HasAux { .. } => {
                 Reply::Failed("not for the leader".into())
             }
@@ -160,23 +172,53 @@ impl Leader {
         with(leases.get_or_insert_with(|| Leases::new(lease, Instant::now())))
     }
 
-    /// Periodic work; `alive` are the members that failure detection considers alive.
-    pub async fn run_duties(&self, alive: BTreeSet<Identity>) {
+    /// Periodic work; `alive` are the members that failure detection considers alive. Returns
+    /// whether all of it was done.
+    pub async fn run_duties(&self, alive: BTreeSet<Identity>) -> bool {
         if !self.consensus.is_leader() {
             *self.leases.lock() = None;
             *self.loss.lock() = None;
-            return;
+            return true;
         }
         if !self.consensus.is_confirmed_leader().await {
-            return;
+            return false;
         }
         self.remove_failed(&alive).await;
         self.release_lost_slots().await;
         let changed = self.arrange_consensus(&alive).await;
-        if let Err(error) = changed {
+        if let Err(error) = &changed {
             let line = format!("cluster: cannot adjust the consensus group: {error}");
             self.bus.log_once(Level::Warning, line);
         }
+        changed.is_ok()
+    }
+
+    /// Whether members are to be added to the Raft group, or to its voters, now: until then the
+    /// cluster survives fewer failures.
+    pub fn has_to_extend(&self, alive: &BTreeSet<Identity>) -> bool {
+        let candidates = self.candidates(alive);
+        let participants = self.consensus.participants();
+        candidates.iter().any(|candidate| !participants.contains_key(&candidate.id))
+            || self.wanted_voters(&candidates).len() > self.consensus.voters().len()
+    }
+
+    /// The members, as candidates for votes.
+    fn candidates(&self, alive: &BTreeSet<Identity>) -> Vec<Candidate> {
+        let state = self.bus.agreed.state.lock();
+        let candidate = |member: &Registered| Candidate {
+            id: member.id,
+            bus: member.info.bus.clone(),
+            is_able: member.info.role != Role::Cache && alive.contains(&member.info.identity()),
+        };
+        state.members().map(candidate).collect()
+    }
+
+    fn wanted_voters(&self, candidates: &[Candidate]) -> BTreeSet<VoterId> {
+        let able = candidates.iter().filter(|candidate| candidate.is_able);
+        let able = able.map(|candidate| candidate.id);
+        let able = able.filter(|id| self.consensus.has_caught_up(*id)).collect();
+        let own = self.bus.origin.lock().id.unwrap_or_default();
+        voters::choose(&able, &self.consensus.voters(), own)
     }
 
     async fn remove_failed(&self, alive: &BTreeSet<Identity>) {
@@ -194,9 +236,19 @@ impl Leader {
         }
     }
 
-    /// Lets slots start empty that have waited long enough for their last owner. Slots lost
-    /// meanwhile wait for another period.
+    /// Records since when slots have no owner. Lets those start empty that have waited long enough
+    /// for their last owner, and of which no former owner keeps data. Slots lost meanwhile wait for
+    /// another period.
     async fn release_lost_slots(&self) {
+        let undated = {
+            let unserved = self.bus.agreed.state.lock().unserved();
+            unserved.into_iter().find(|of| of.since_ms.is_none()).map(|of| of.epoch)
+        };
+        if let Some(epoch) = undated {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let unix_ms = now.as_millis().try_into().unwrap_or(u64::MAX);
+            self.propose(Command::LostSince { epoch, unix_ms }).await;
+        }
         let now = Instant::now();
         let (epoch, count) = {
             let state = self.bus.agreed.state.lock();
@@ -210,11 +262,11 @@ impl Leader {
                 return;
             }
             *known = None;
-            (epoch, state.lost_until(epoch))
+            (epoch, state.forsaken_until(epoch))
         };
         if count > 0 {
             let line =
-                format!("cluster: no member has the data of {count} slots: they start empty");
+                format!("cluster: no node keeps the data of {count} slots: they start empty");
             self.bus.log(Level::Warning, line);
             self.propose(Command::BeginAnew { epoch }).await;
         }
@@ -222,30 +274,20 @@ impl Leader {
 
     /// Adds all members to the Raft group, removes other nodes, and adjusts the voters.
     async fn arrange_consensus(&self, alive: &BTreeSet<Identity>) -> Result<(), String> {
-        let members: Vec<(VoterId, String, bool)> = {
-            let state = self.bus.agreed.state.lock();
-            let members = state.members().map(|member| {
-                let may_vote = member.info.role != Role::Cache;
-                let is_able = may_vote && alive.contains(&member.info.identity());
-                (member.id, member.info.bus.clone(), is_able)
-            });
-            members.collect()
-        };
+        let candidates = self.candidates(alive);
         let consensus = &self.consensus;
         let participants = consensus.participants();
-        for (id, bus, _) in members.iter().filter(|member| !participants.contains_key(&member.0)) {
-            consensus.add(*id, bus).await?;
+        for Candidate { id, bus, .. } in &candidates {
+            if !participants.contains_key(id) {
+                consensus.add(*id, bus).await?;
+            }
         }
-        let able =
-            members.iter().filter(|(id, _, is_able)| *is_able && consensus.has_caught_up(*id));
-        let able: BTreeSet<VoterId> = able.map(|(id, _, _)| *id).collect();
-        let voters = consensus.voters();
-        let own = self.bus.origin.lock().id.unwrap_or_default();
-        let wanted = voters::choose(&able, &voters, own);
-        if !wanted.is_empty() && wanted != voters {
+        let wanted = self.wanted_voters(&candidates);
+        let is_other = wanted != consensus.voters() || consensus.is_changing_voters();
+        if !wanted.is_empty() && is_other {
             consensus.set_voters(wanted).await?;
         }
-        let is_member = |id: &VoterId| members.iter().any(|member| member.0 == *id);
+        let is_member = |id: &VoterId| candidates.iter().any(|candidate| candidate.id == *id);
         let voters = consensus.voters();
         let gone = participants.keys().filter(|id| !is_member(id) && !voters.contains(id));
         let gone: BTreeSet<VoterId> = gone.copied().collect();

@@ -158,7 +158,12 @@ impl LeaderClient {
         let bytes = [random_u64(), random_u64()];
         let cluster = u128::from(bytes[0]) << 64 | u128::from(bytes[1]);
         let copies = self.bus.settings.copies;
-        let command = Command::Found { cluster, copies, founder };
+        let generation = self.bus.generation.lock().clone();
+        let continued = self.bus.origin.lock().cluster;
+        let command = match (generation, continued) {
+            (Some(state), Some(cluster)) => Command::NextGeneration { cluster, state, founder },
+            _ => Command::Found { cluster, copies, founder },
+        };
         match self.consensus.as_ref()?.propose(command).await {
             Ok(crate::state::Answer::Joined(admission)) => Some(Reply::Joined(admission)),
             _ => None,
@@ -177,6 +182,7 @@ impl LeaderClient {
             let own = self.bus.announced.lock().clone();
             known.extend(seeds.iter().map(|seed| with_port(seed, &own)));
         }
+        known.extend(self.bus.superseded.lock().clone());
         let found = state.nodes.values().map(|node| self.bus.discovery.address_of(&node.info));
         known.extend(found);
         known.extend(state.nodes.values().map(|node| node.info.bus.clone()));

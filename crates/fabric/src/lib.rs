@@ -20,6 +20,7 @@
 //! | `discovery` | addresses of nodes that have moved |
 //! | `control`, `links` | connections for requests, and for the data plane |
 //! | `connection` | bytes of a data-plane link, used by the host's thread |
+//! | `relay` | connections through a third member, where two cannot reach each other |
 //! | `state` | replicated state: members, incarnations, slots, views |
 //! | `aux_states` | function libraries and other auxiliary state, a part of it |
 //! | `placement` | slots with fewer owners than data members, from view to view |
@@ -76,6 +77,7 @@ mod links;
 mod log_throttle;
 mod placement;
 mod raft;
+mod relay;
 mod session;
 mod settings;
 mod state;
@@ -89,7 +91,7 @@ pub use bus::Traffic;
 pub use connection::{Connection, Link};
 pub use events::{Events, Level};
 pub use settings::{Copies, Hold, Role, Settings, Start};
-pub use state::MemberInfo;
+pub use state::{MemberInfo, Unserved};
 pub use trust::TrustError;
 #[doc(hidden)]
 pub use wire::decode_anything;
@@ -161,6 +163,28 @@ pub(crate) enum HostCommand {
     SetAux(AuxChange),
     AwaitAux(AwaitAux),
     Forget(u128),
+    TakeOver(u64),
+    Generation,
+}
+
+/// Slots or members that [`Fabric::take_over`] gives up.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum GivenUp {
+    /// The last owners of these slots, and changes that only they have.
+    Slots(Vec<Unserved>),
+    /// The other members, and changes that only they have.
+    Members(Vec<MemberInfo>),
+}
+
+/// Reason that nothing can be taken over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NoTakeOver {
+    /// Every slot has an owner, and the majority is reachable.
+    NotNeeded,
+    /// The majority was reachable less than two node timeouts ago.
+    TooEarly,
+    /// This node does not know the cluster's state, or holds no data.
+    NoState,
 }
 
 /// Wait of a thread until other hosts have a version of the auxiliary state.
@@ -216,13 +240,16 @@ pub(crate) struct Lease {
     length: Duration,
     /// End, in milliseconds since `start`; 0 for none.
     until: AtomicU64,
+    /// Like `until`, but kept when the lease is ended.
+    last: AtomicU64,
 }
 
 impl Lease {
     fn new(length: Duration) -> Self {
         // A tenth shorter than the leader's count, since clocks may run at different rates.
         let length = length - length / 10;
-        Lease { start: Instant::now(), length, until: AtomicU64::new(0) }
+        let (until, last) = (AtomicU64::new(0), AtomicU64::new(0));
+        Lease { start: Instant::now(), length, until, last }
     }
 
     /// Extends the lease by a renewal that was requested at `asked`; returns its end.
@@ -230,11 +257,18 @@ impl Lease {
         let until = asked.duration_since(self.start) + self.length;
         let until = until.as_millis() as u64;
         let before = self.until.fetch_max(until, Ordering::Release);
+        self.last.fetch_max(until, Ordering::Release);
         self.start + Duration::from_millis(until.max(before))
     }
 
     pub fn end(&self) {
         self.until.store(0, Ordering::Release);
+    }
+
+    /// Time since its end, or since the start if there was none.
+    fn ended_for(&self) -> Duration {
+        let last = Duration::from_millis(self.last.load(Ordering::Acquire));
+        self.start.elapsed().saturating_sub(last)
     }
 
     fn holds(&self) -> bool {
@@ -360,6 +394,12 @@ impl Fabric {
         self.bus.consensus.lock().voters
     }
 
+    /// Number of voters that the members could have beside the present ones, as far as this node
+    /// knows. While there are any, fewer failures than expected stop the cluster.
+    pub fn missing_voters(&self) -> usize {
+        self.bus.consensus.lock().missing_voters
+    }
+
     /// Number of owners of each slot, once this node knows.
     pub fn copies(&self) -> Option<Copies> {
         self.bus.agreed.state.lock().copies()
@@ -369,6 +409,65 @@ impl Fabric {
     /// may be lost.
     pub fn forget(&self, uuid: u128) {
         drop(self.commands.send(HostCommand::Forget(uuid)));
+    }
+
+    /// Records that the host keeps data on disk: slots of which this node was an owner do not start
+    /// empty by themselves while it may return. Cannot be revoked.
+    pub fn keeps_data(&self) {
+        self.bus.keeps_data.store(true, Ordering::Release);
+    }
+
+    /// The slots without owners, by the node that they wait for.
+    pub fn unserved(&self) -> Vec<Unserved> {
+        self.bus.agreed.state.lock().unserved()
+    }
+
+    /// Whether another node leads, as far as this node knows.
+    pub fn is_led(&self) -> bool {
+        let state = self.bus.agreed.state.lock();
+        let own = state.nodes.get(&self.bus.uuid()).map(|node| node.info.number);
+        let leader = self.bus.consensus.lock().leader;
+        leader.is_some_and(|leader| Some(leader.node.0) != own)
+    }
+
+    /// Slots of which this node is an owner in the last view that it knows, member or not.
+    pub fn known_slots(&self) -> SlotSet {
+        self.bus.agreed.state.lock().slots_of(self.bus.uuid())
+    }
+
+    /// The operator's decision to give up what does not return: with a majority, the last owners of
+    /// slots without owners, which then continue with the data of other former owners, or empty;
+    /// without a majority, the other members: this node continues the cluster alone. Slots that it
+    /// does not own wait for their owners. The former members join the new cluster when they find
+    /// it. Takes effect later.
+    ///
+    /// # Errors
+    /// If there is nothing to give up.
+    pub fn take_over(&self) -> Result<GivenUp, NoTakeOver> {
+        let state = self.bus.agreed.state.lock();
+        let (given_up, command) = if self.has_lease() {
+            let unserved = state.unserved();
+            let Some(epoch) = unserved.iter().map(|of| of.epoch).max() else {
+                return Err(NoTakeOver::NotNeeded);
+            };
+            (GivenUp::Slots(unserved), HostCommand::TakeOver(epoch))
+        } else {
+            if self.lease.ended_for() < self.bus.timing.lease * 2 {
+                return Err(NoTakeOver::TooEarly);
+            }
+            let is_owner = self.bus.settings.role == Role::Data
+                && state.cluster.is_some()
+                && state.nodes.contains_key(&self.bus.uuid());
+            if !is_owner {
+                return Err(NoTakeOver::NoState);
+            }
+            let others = state.members().filter(|node| node.info.uuid != self.bus.uuid());
+            let others = others.map(|node| node.info.clone()).collect();
+            (GivenUp::Members(others), HostCommand::Generation)
+        };
+        drop(state);
+        drop(self.commands.send(command));
+        Ok(given_up)
     }
 
     /// Ends the incarnation `own` at once, as when the host's data cannot catch up.
@@ -512,8 +611,19 @@ async fn run(
             }
             End::Refused(refusal) => {
                 bus.log_once(Level::Warning, format!("cluster: join rejected: {refusal}"));
-                bus.timing.search
+                match refusal {
+                    wire::Refusal::Superseded => follow(&around),
+                    _ => bus.timing.search,
+                }
             }
+            End::Superseded => follow(&around),
+            End::Generation => match around.begin_generation() {
+                Ok(()) => Duration::ZERO,
+                Err(why) => {
+                    bus.log(Level::Warning, format!("cluster: cannot take over: {why}"));
+                    bus.timing.search
+                }
+            },
         };
         if !pause(after, &mut requests, &mut commands).await {
             return;
@@ -526,6 +636,23 @@ async fn keep_up(bus: Arc<Bus>) {
     loop {
         tokio::time::sleep(UPKEEP_EVERY).await;
         bus.events.lock().upkeep();
+    }
+}
+
+/// Prepares a node to join the cluster that continues its own; returns the time until then.
+fn follow(around: &SessionContext) -> Duration {
+    if around.bus.superseded.lock().is_none() {
+        return around.bus.timing.search;
+    }
+    let line = "cluster: the operator has continued this node's cluster without its majority: it \
+                joins that one";
+    around.bus.log(Level::Warning, line.into());
+    match around.follow() {
+        Ok(()) => Duration::ZERO,
+        Err(why) => {
+            around.bus.log(Level::Warning, format!("cluster: cannot join it: {why}"));
+            around.bus.timing.search
+        }
     }
 }
 
@@ -547,6 +674,8 @@ async fn pause(
                     | HostCommand::Rejoin(_)
                     | HostCommand::SetAux(_)
                     | HostCommand::Forget(_)
+                    | HostCommand::TakeOver(_)
+                    | HostCommand::Generation
                     | HostCommand::AwaitAux(_),
                 ) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
@@ -597,6 +726,10 @@ async fn listen(
                     control::serve(&bus, stream, peer, inbound).await;
                 }
                 Ok((wire::Kind::Lanes, stream, peer)) => links.run(stream, peer).await,
+                Ok((wire::Kind::Relay, stream, _)) => {
+                    let is_linked = |member| links.is_up(member);
+                    drop(relay::serve(&bus, stream, is_linked).await);
+                }
                 Err(ConnectError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 Err(ConnectError::Refused(wire::Refusal::NotAMember)) => {}
                 Err(error) => {

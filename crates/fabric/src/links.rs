@@ -1,12 +1,13 @@
 //! Data-plane links: ordered bytes between two members, one link at a time.
 //!
-//! The member with the lower number connects. After the handshake the connection belongs to the
-//! host. Each connection is a new link: unsent bytes are dropped with it, so no byte is sent twice
-//! or out of order. The data plane itself repeats what must arrive.
+//! The member with the lower number connects, through a third one if need be. After the handshake
+//! the connection belongs to the host. Each connection is a new link: unsent bytes are dropped with
+//! it, so no byte is sent twice or out of order. The data plane itself repeats what must arrive.
 
 use crate::bus::{Bus, ConnectError, Peer, Secure};
 use crate::connection::{Connection, Entry, Link};
 use crate::events::Level;
+use crate::relay;
 use crate::state::MemberInfo;
 use crate::wire::Kind;
 use parking_lot::Mutex;
@@ -70,11 +71,21 @@ impl Links {
     }
 
     async fn keep_connected(self: Arc<Self>, member: MemberInfo) {
+        let mut is_relayed = false;
         loop {
-            match self.bus.dial(Kind::Lanes, &member.bus).await {
-                Ok((stream, peer)) if peer.member == Some(member.identity()) => {
-                    self.run(stream, peer).await;
-                }
+            match relay::dial(&self.bus, Kind::Lanes, &member, &member.bus).await {
+                Ok(dialed) if dialed.peer.member == Some(member.identity()) => match dialed.via {
+                    Some(via) => {
+                        let relayed = (dialed.stream, dialed.peer, via);
+                        is_relayed = self.run_relayed(relayed, &member).await;
+                    }
+                    None => {
+                        if std::mem::take(&mut is_relayed) {
+                            self.log_direct(&member);
+                        }
+                        self.run(dialed.stream, dialed.peer).await;
+                    }
+                },
                 Ok(_) => {}
                 // The member has not adopted the view with this node yet.
                 Err(ConnectError::RefusedBy(crate::wire::Refusal::NotAMember)) => {}
@@ -84,6 +95,44 @@ impl Links {
                 }
             }
             tokio::time::sleep(self.bus.timing.redial).await;
+        }
+    }
+
+    fn log_direct(&self, member: &MemberInfo) {
+        let line = format!("cluster: the link to member {} is direct again", member.number);
+        self.bus.log_once(Level::Notice, line);
+    }
+
+    /// Keeps a link through another member until that ends, or a direct one has replaced it and
+    /// ends. Returns whether it was not replaced.
+    async fn run_relayed(
+        &self,
+        (stream, peer, via): (Secure, Peer, u16),
+        member: &MemberInfo,
+    ) -> bool {
+        let number = member.number;
+        let line = format!("cluster: the link to member {number} goes through member {via}");
+        self.bus.log_once(Level::Notice, line);
+        let direct = async {
+            loop {
+                tokio::time::sleep(self.bus.timing.search).await;
+                match self.bus.dial(Kind::Lanes, &member.bus).await {
+                    Ok((stream, peer)) if peer.member == Some(member.identity()) => {
+                        break (stream, peer);
+                    }
+                    _ => {}
+                }
+            }
+        };
+        tokio::select! {
+            // The other side closes the relayed link once it has accepted the direct one.
+            biased;
+            (stream, peer) = direct => {
+                self.log_direct(member);
+                self.run(stream, peer).await;
+                false
+            }
+            () = self.run(stream, peer) => true,
         }
     }
 

@@ -7,10 +7,11 @@ use crate::events::Level;
 use crate::leader::Leader;
 use crate::leader_client::LeaderClient;
 use crate::links::Links;
-use crate::raft::{Consensus, Store};
+use crate::raft::{Changes, Consensus, Origin, Store, StoreError};
 use crate::settings::{Hold, Role, Start};
-use crate::state::{Admission, Applicant, MemberInfo, Step, VoterId};
+use crate::state::{Admission, Applicant, MemberInfo, State, Step, Unserved, VoterId};
 use crate::swim::Swim;
+use crate::voters;
 use crate::wire::{Refusal, Reply, Request};
 use crate::{HostCommand, Lease, random_u64};
 use petrel_cluster::{Identity, View};
@@ -19,6 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+
+mod reports;
+
+/// Maximum pause before the leader repeats duties that were not done.
+const DUTIES_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Reason that a session has ended.
 #[derive(Debug)]
@@ -29,6 +35,10 @@ pub(crate) enum End {
     Again { why: String, after: Duration },
     /// The cluster rejects the node.
     Refused(Refusal),
+    /// The operator continues the cluster without its majority.
+    Generation,
+    /// Another cluster continues the node's, which joins it.
+    Superseded,
 }
 
 /// Result of a background request.
@@ -41,7 +51,7 @@ enum Outcome {
     Renewed(Instant),
     NotAMember,
     Asked,
-    DutiesDone,
+    DutiesEnded,
 }
 
 /// Resources that outlive a session.
@@ -53,11 +63,36 @@ pub(crate) struct SessionContext {
     pub lease: Arc<Lease>,
 }
 
+impl SessionContext {
+    /// Prepares the next session to found the cluster again, with this node as the only voter.
+    pub fn begin_generation(&self) -> Result<(), String> {
+        let bytes = [random_u64(), random_u64()];
+        let cluster = u128::from(bytes[0]) << 64 | u128::from(bytes[1]);
+        let state = self.bus.agreed.state.lock().to_bytes().map_err(|error| error.to_string())?;
+        let origin = Origin { cluster: Some(cluster), ..self.bus.origin.lock().clone() };
+        let begun = self.store.begin_generation(&origin, &state);
+        begun.map_err(|error| error.to_string())?;
+        *self.bus.origin.lock() = origin;
+        Ok(())
+    }
+
+    /// Prepares the next session to join the cluster that continues this node's.
+    pub fn follow(&self) -> Result<(), String> {
+        let Some(address) = self.bus.superseded.lock().clone() else { return Ok(()) };
+        let origin = Origin { cluster: None, id: None, ..self.bus.origin.lock().clone() };
+        self.store.follow(&origin, &address).map_err(|error| error.to_string())?;
+        *self.bus.origin.lock() = origin;
+        *self.bus.agreed.state.lock() = State::default();
+        Ok(())
+    }
+}
+
 pub(crate) struct Session<'a> {
     around: &'a SessionContext,
     boot: u64,
     began: Instant,
     consensus: Option<Consensus>,
+    changes: Option<Changes>,
     leader: Option<Arc<Leader>>,
     swim: Option<Swim>,
     admission: Option<Admission>,
@@ -76,6 +111,10 @@ pub(crate) struct Session<'a> {
     reported_aux: u64,
     /// Epoch and imported slots of the host's last arrival report.
     arrived: Option<(u64, Vec<(u16, u16)>)>,
+    /// Epoch of the last view of which the operator has given up slots without owners.
+    taken_over: Option<u64>,
+    /// Slots without owners that were logged.
+    unserved: Vec<Unserved>,
 }
 
 impl<'a> Session<'a> {
@@ -91,6 +130,7 @@ impl<'a> Session<'a> {
             boot: random_u64(),
             began: Instant::now(),
             consensus: None,
+            changes: None,
             leader: None,
             swim: None,
             admission: None,
@@ -104,6 +144,8 @@ impl<'a> Session<'a> {
             hold: None,
             reported_aux: 0,
             arrived: None,
+            taken_over: None,
+            unserved: Vec::new(),
         };
         let end = match session.begin().await {
             Ok(()) => session.live(inbound, commands, &mut reported).await,
@@ -118,7 +160,13 @@ impl<'a> Session<'a> {
         let bus = &self.around.bus;
         let mut origin = bus.origin.lock().clone();
         self.around.store.mend(&origin)?;
-        if origin.id.is_none() && matches!(bus.settings.start, Start::Create) {
+        let failed = |error: StoreError| error.to_string();
+        let successor = self.around.store.successor().map_err(failed)?;
+        let founds = matches!(bus.settings.start, Start::Create) && successor.is_none();
+        *bus.superseded.lock() = successor.filter(|_| origin.id.is_none());
+        *bus.generation.lock() = self.around.store.generation().map_err(failed)?;
+        let continues = bus.generation.lock().is_some();
+        if origin.id.is_none() && founds {
             origin.id = Some(1);
             self.around.store.set_origin(&origin).map_err(|error| error.to_string())?;
             *bus.origin.lock() = origin.clone();
@@ -126,8 +174,7 @@ impl<'a> Session<'a> {
         let Some(id) = origin.id else { return Ok(()) };
         self.take_part(id).await?;
         // The founder creates the initial configuration.
-        if id == 1
-            && origin.cluster.is_none()
+        if (id == 1 && origin.cluster.is_none() && founds || continues)
             && let Some(consensus) = &self.consensus
         {
             let announced = bus.announced.lock().clone();
@@ -142,6 +189,7 @@ impl<'a> Session<'a> {
         let started = Consensus::start(id, store.clone(), agreed, control.clone(), timing).await;
         let consensus = started?;
         self.leader = Some(Arc::new(Leader::new(bus.clone(), consensus.clone())));
+        self.changes = Some(consensus.changes());
         self.consensus = Some(consensus);
         Ok(())
     }
@@ -186,6 +234,7 @@ impl<'a> Session<'a> {
                 command = commands.recv() => self.handle_command(command),
                 () = agreed.changed.notified() => {
                     self.report_aux();
+                    self.log_unserved();
                     self.report_views()
                 }
                 outcome = reported.recv() => match outcome {
@@ -193,6 +242,11 @@ impl<'a> Session<'a> {
                     None => None,
                 },
                 () = tokio::time::sleep_until(gossip.into()) => self.gossip(),
+                () = next_change(&mut self.changes) => {
+                    self.update_status();
+                    self.extend_consensus();
+                    None
+                }
                 _ = look.tick() => self.look(),
                 request = inbound.recv() => {
                     request.into_iter().for_each(|request| self.serve(request));
@@ -248,6 +302,8 @@ impl<'a> Session<'a> {
                 tokio::spawn(async move { client.ask(Request::Forget { uuid }).await });
                 return None;
             }
+            Some(HostCommand::TakeOver(epoch)) => self.taken_over = Some(epoch),
+            Some(HostCommand::Generation) => return Some(End::Generation),
             Some(HostCommand::AwaitAux(wait)) => {
                 tokio::spawn(self.client().await_aux(wait));
                 return None;
@@ -303,6 +359,10 @@ impl<'a> Session<'a> {
         if let Some(end) = self.is_gone() {
             return Some(end);
         }
+        let is_member_once = self.around.bus.origin.lock().id.is_some();
+        if is_member_once && self.around.bus.superseded.lock().is_some() {
+            return Some(End::Superseded);
+        }
         if !self.is_asking {
             self.is_asking = true;
             match self.admission {
@@ -310,17 +370,37 @@ impl<'a> Session<'a> {
                 Some(admission) => self.ask_as_member(admission),
             }
         }
+        self.run_duties();
+        self.announce();
+        self.update_status();
+        // An error ends consensus at its next write.
+        drop(self.around.store.sync_committed());
+        None
+    }
+
+    /// Starts the leader's duties, unless they run.
+    fn run_duties(&mut self) {
         if let Some(leader) = self.leader.clone().filter(|_| !self.runs_duties) {
             self.runs_duties = true;
             let (alive, outcomes) = (self.alive(), self.outcomes.clone());
+            let pause = (self.around.bus.timing.renewal / 4).min(DUTIES_PAUSE_MAX);
             tokio::spawn(async move {
-                leader.run_duties(alive).await;
-                drop(outcomes.send(Outcome::DutiesDone));
+                if !leader.run_duties(alive).await {
+                    tokio::time::sleep(pause).await;
+                }
+                drop(outcomes.send(Outcome::DutiesEnded));
             });
         }
-        self.announce();
-        self.update_status();
-        None
+    }
+
+    /// Adds members to the consensus group and its voters as soon as that is possible.
+    fn extend_consensus(&mut self) {
+        let leads = self.consensus.as_ref().is_some_and(Consensus::is_leader);
+        if let Some(leader) = self.leader.as_ref().filter(|_| leads && !self.runs_duties)
+            && leader.has_to_extend(&self.alive())
+        {
+            self.run_duties();
+        }
     }
 
     /// Updates the consensus status for the host.
@@ -332,8 +412,15 @@ impl<'a> Session<'a> {
             let state = bus.agreed.state.lock();
             state.by_id(leader).map(|leader| leader.info.identity())
         });
-        let voters = consensus.map_or(0, |consensus| consensus.voters().len());
-        *bus.consensus.lock() = ConsensusStatus { leader, voters };
+        let candidates = {
+            let state = bus.agreed.state.lock();
+            state.members().filter(|member| member.info.role != Role::Cache).count()
+        };
+        let mut status = bus.consensus.lock();
+        let before = if consensus.is_some() { status.voters } else { 0 };
+        let voters = consensus.and_then(Consensus::committed_voters).unwrap_or(before);
+        let missing_voters = voters::count(candidates).saturating_sub(voters);
+        *status = ConsensusStatus { leader, voters, missing_voters };
     }
 
     /// Whether a leaving node may stop.
@@ -358,21 +445,30 @@ impl<'a> Session<'a> {
         alive.map(|(_, identity)| identity).collect()
     }
 
-    /// Announces this node to members that failure detection does not know.
+    /// Announces this node now and then to members that failure detection does not know.
     fn announce(&mut self) {
-        let now = Instant::now();
-        let Some(swim) = &mut self.swim else { return };
-        if now.duration_since(self.announced) < self.around.bus.timing.search / 3 {
-            return;
+        if self.announced.elapsed() >= self.around.bus.timing.search / 3 {
+            self.announce_now(false);
         }
-        self.announced = now;
+    }
+
+    /// Announces this node to members that failure detection does not know, or to all.
+    fn announce_now(&mut self, to_all: bool) {
+        let Some(swim) = &mut self.swim else { return };
+        self.announced = Instant::now();
         let state = self.around.bus.agreed.state.lock();
         for member in state.members() {
-            if !swim.is_alive(member.id, member.info.incarnation) {
+            if to_all || !swim.is_alive(member.id, member.info.incarnation) {
                 swim.announce(member.id, member.info.incarnation);
             }
         }
+        // Members of the cluster that this one continues may be alive, and do not know that.
+        let failed = state.failed().filter(|_| !state.ancestors().is_empty());
+        let targets: Vec<Target> = failed.map(|node| Target::of(&self.around.bus, node)).collect();
         drop(state);
+        for target in targets {
+            self.around.control.cast(target, Request::Gossip(Vec::new()));
+        }
         self.gossip();
     }
 
@@ -404,6 +500,7 @@ impl<'a> Session<'a> {
                 if let Some(swim) = &mut self.swim {
                     swim.receive(&packet);
                     self.gossip();
+                    self.extend_consensus();
                 }
                 return;
             }
@@ -435,8 +532,9 @@ impl<'a> Session<'a> {
 
     async fn take(&mut self, outcome: Outcome) -> Option<End> {
         match outcome {
-            Outcome::DutiesDone => {
+            Outcome::DutiesEnded => {
                 self.runs_duties = false;
+                self.extend_consensus();
                 return None;
             }
             Outcome::Joined(admission) => {
@@ -478,6 +576,12 @@ impl<'a> Session<'a> {
                 return again(error.to_string());
             }
             *bus.origin.lock() = origin;
+        }
+        *bus.superseded.lock() = None;
+        if bus.generation.lock().take().is_some()
+            && let Err(error) = self.around.store.end_generation()
+        {
+            return again(error.to_string());
         }
         if self.consensus.is_none()
             && let Err(error) = self.take_part(admission.id).await
@@ -525,6 +629,8 @@ impl<'a> Session<'a> {
                 }
                 return again("this node is not a member any more");
             }
+            // A restart knows every view that the host has known.
+            drop(self.around.store.sync_committed());
             self.report_view(own, step);
         }
     }
@@ -555,6 +661,9 @@ impl<'a> Session<'a> {
         bus.epoch.store(self.reported.unwrap_or(0), Ordering::Release);
         self.around.links.set_members(own, &members);
         self.drop_fulfilled_request();
+        // A member gets a vote once the leader considers it alive. This one may know the leader
+        // already, while its answer was lost for want of an address.
+        self.announce_now(is_first);
     }
 
     fn log_view(&self, view: &View, members: &[MemberInfo]) {
@@ -602,6 +711,7 @@ impl<'a> Session<'a> {
         };
         self.repeat_hold_request(admission);
         self.repeat_arrival_report();
+        self.repeat_reports(admission);
         let is_renewal = matches!(request, Request::Renew { .. });
         let has_lease = self.around.lease.holds();
         tokio::spawn(async move {
@@ -621,24 +731,6 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Repeats the host's request about slots until a view shows its result.
-    fn repeat_hold_request(&mut self, admission: Admission) {
-        let (Some(hold), Some(epoch)) = (self.hold, self.reported) else { return };
-        if self.is_visible(hold) {
-            return;
-        }
-        let Admission { number, incarnation, .. } = admission;
-        let request = match hold {
-            Hold::Take => Request::Hold { number, incarnation, holds: true },
-            Hold::GiveUp => Request::Hold { number, incarnation, holds: false },
-            Hold::TakeUnheld => Request::HoldUnheld { number, incarnation, epoch },
-        };
-        let client = self.client();
-        tokio::spawn(async move {
-            client.ask(request).await;
-        });
-    }
-
     /// Whether a leaving node has handed over everything that others need, or its time is up.
     fn has_handed_over(&self, admission: Admission, until: Instant) -> bool {
         let SessionContext { bus, .. } = self.around;
@@ -648,28 +740,18 @@ impl<'a> Session<'a> {
         !bus.agreed.state.lock().has_to_hand_over(admission.identity())
     }
 
-    /// Repeats the arrival report while it makes the node an owner of some slots.
-    fn repeat_arrival_report(&mut self) {
-        let (Some(admission), Some((epoch, slots))) = (self.admission, &self.arrived) else {
-            return;
-        };
-        let (own, epoch) = (admission.identity(), *epoch);
-        let useful = self.around.bus.agreed.state.lock().appointable(own, epoch, slots).ranges();
-        if useful.is_empty() {
-            self.arrived = None;
-            return;
-        }
-        let (client, number, incarnation) = (self.client(), own.node.0, own.incarnation);
-        tokio::spawn(async move {
-            let slots = useful;
-            client.ask(Request::Arrived { number, incarnation, epoch, slots }).await;
-        });
-    }
-
     fn client(&self) -> LeaderClient {
         let bus = self.around.bus.clone();
         let control = self.around.control.clone();
         let (consensus, leader) = (self.consensus.clone(), self.leader.clone());
         LeaderClient { bus, control, consensus, leader, began: self.began }
+    }
+}
+
+/// Waits for the next change in consensus, if this node takes part in it.
+async fn next_change(changes: &mut Option<Changes>) {
+    match changes {
+        Some(changes) => changes.next().await,
+        None => std::future::pending().await,
     }
 }

@@ -45,9 +45,10 @@ pub enum Hold {
     /// cancels the request, even if that member leaves again.
     ///
     /// With [`Copies::Of`]: take the slots without owners of which it was the last owner, because
-    /// it has returned with their data, whatever other members hold. They wait for it for 12 to 24
-    /// node timeouts. After [`Hold::Take`] instead of this, it counts as returned without data, and
-    /// they start empty.
+    /// it has returned with their data, whatever other members hold. They wait for it, or for 12 to
+    /// 24 node timeouts if no former owner [keeps data](crate::Fabric::keeps_data). After
+    /// [`Hold::Take`] instead of this, it counts as returned without data. Also reports that it has
+    /// data of slots that wait for another node, for [`crate::Fabric::take_over`].
     TakeUnheld,
     /// Give up its slots.
     GiveUp,
@@ -86,6 +87,13 @@ pub struct Settings {
     pub waits_for_data: bool,
 }
 
+/// Lower bound of [`Timing::silence`]: a busy member may not read for this long, however short
+/// leases are.
+const SILENCE_MIN: Duration = Duration::from_secs(2);
+
+/// Lower bound of [`Timing::patience`]: a handshake of a busy member takes this long.
+const PATIENCE_MIN: Duration = Duration::from_millis(200);
+
 /// Times derived from the node timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
@@ -97,10 +105,14 @@ pub(crate) struct Timing {
     pub redial: Duration,
     /// Maximum duration of a handshake.
     pub handshake: Duration,
-    /// Time for which slots without owners wait for their last owner.
+    /// Time for which slots without owners wait for their last owner if no node keeps their data.
     pub grace: Duration,
     /// Maximum time for which a leaving member waits until others have imported its slots.
     pub handover: Duration,
+    /// Time for which sent data may stay unacknowledged before a connection is closed.
+    pub silence: Duration,
+    /// Time after which a member that does not answer is dialed through another one.
+    pub patience: Duration,
     /// Interval of name resolution and of the search for lost members.
     pub search: Duration,
 }
@@ -115,6 +127,8 @@ impl Timing {
             handshake: lease.clamp(Duration::from_secs(2), Duration::from_secs(10)),
             grace: lease * 12,
             handover: lease * 60,
+            silence: (lease / 3).max(SILENCE_MIN),
+            patience: (lease / 12).max(PATIENCE_MIN),
             search: (lease * 3).min(Duration::from_secs(10)),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::placement::expand;
+use crate::placement::tests::RESETS_ALONE;
 
 fn sparse(copies: u16, members: u128) -> State {
     let mut state = State::default();
@@ -197,6 +198,125 @@ fn the_last_owner_claims_its_slots_or_they_start_empty() {
     assert_eq!(held(&state), [16_384, 0]);
 }
 
+fn keep_all(state: &mut State, members: u16) {
+    for number in 0..members {
+        let incarnation = state.incarnations[usize::from(number)];
+        state.apply(Command::KeepsData { number, incarnation });
+    }
+}
+
+fn back(uuid: u128, boot: u64) -> Applicant {
+    Applicant { boot, waits_for_data: true, ..applicant(uuid) }
+}
+
+/// Three members, of which the first two fail: number 1 is the last owner of the slots of both.
+fn two_of_three_failed() -> (State, usize) {
+    let mut state = sparse(2, 3);
+    arrive_all(&mut state);
+    keep_all(&mut state, 3);
+    let owners = expand(&state.ranges);
+    let count = owners.iter().filter(|owners| !owners.contains(&2)).count();
+    remove(&mut state, 0);
+    remove(&mut state, 1);
+    (state, count)
+}
+
+#[test]
+fn slots_wait_for_the_last_owner_while_it_may_return_with_data() {
+    let (mut state, count) = two_of_three_failed();
+    let unserved = state.unserved();
+    assert_eq!(unserved.len(), 1);
+    let unserved = &unserved[0];
+    assert!(count > 5000 && unserved.count() == count && unserved.since_ms.is_none());
+    assert_eq!(unserved.awaited.as_ref().map(|node| node.number), Some(1));
+    let epoch = unserved.epoch;
+    state.apply(Command::LostSince { epoch, unix_ms: 7 });
+    state.apply(Command::LostSince { epoch, unix_ms: 8 });
+    assert_eq!(state.unserved()[0].since_ms, Some(7));
+    let read = State::from_bytes(&state.to_bytes().expect("plain data"));
+    assert_eq!(read.expect("the same"), state);
+    let held_before = held(&state);
+    state.apply(Command::BeginAnew { epoch: state.epoch });
+    // It is back, and has not said yet that it has the data.
+    join(&mut state, back(2, 2));
+    assert_eq!((held(&state), state.unserved().len()), (held_before, 1));
+    state.apply(Command::HoldUnheld { number: 1, incarnation: 2, epoch: 0 });
+    assert_eq!((held(&state)[1], state.unserved().len()), (count, 0));
+}
+
+#[test]
+fn a_last_owner_that_returned_without_data_claims_nothing_later() {
+    let (mut state, count) = two_of_three_failed();
+    join(&mut state, back(2, 2));
+    state.apply(Command::Hold { number: 1, incarnation: 2, holds: true });
+    let unserved = state.unserved();
+    assert!(unserved.len() == 1 && unserved[0].count() == count && unserved[0].awaited.is_none());
+    arrive_all(&mut state);
+    // Its data now are those of other slots.
+    join(&mut state, back(2, 3));
+    state.apply(Command::HoldUnheld { number: 1, incarnation: 3, epoch: 0 });
+    state.apply(Command::Hold { number: 1, incarnation: 3, holds: true });
+    state.apply(Command::BeginAnew { epoch: state.epoch });
+    assert_eq!(state.lost_until(state.epoch), count);
+    let read = State::from_bytes(&state.to_bytes().expect("plain data"));
+    assert_eq!(read.expect("the same"), state);
+    state.apply(Command::TakeOver { epoch: state.epoch });
+    assert_eq!(state.lost_until(state.epoch), 0);
+}
+
+#[test]
+fn the_operator_lets_slots_continue_with_the_data_of_a_former_owner_or_empty() {
+    for returns in [true, false] {
+        let (mut state, count) = two_of_three_failed();
+        let epoch = state.epoch;
+        if returns {
+            join(&mut state, back(1, 2));
+            assert!(state.may_claim(0), "it has to report that it has data");
+            state.apply(Command::HoldUnheld { number: 0, incarnation: 2, epoch: 0 });
+            assert!(!state.may_claim(0) && state.lost_until(epoch) == count);
+        }
+        state.apply(Command::TakeOver { epoch: epoch - 1 });
+        assert_eq!(state.lost_until(epoch), count);
+        state.apply(Command::TakeOver { epoch });
+        assert_eq!(state.lost_until(epoch), 0);
+        let owner = if returns { 0 } else { 2 };
+        let begun = if returns { count } else { usize::from(SLOTS) };
+        assert_eq!(held(&state)[owner], begun);
+        // What comes back later has its keys of these slots removed.
+        join(&mut state, back(2, 3));
+        assert!(!state.may_claim(1));
+    }
+}
+
+#[test]
+fn a_survivor_continues_the_cluster_and_the_others_bring_what_waits_for_them() {
+    let mut state = sparse(2, 3);
+    arrive_all(&mut state);
+    keep_all(&mut state, 3);
+    let before = held(&state);
+    let bytes = state.to_bytes().expect("plain data");
+    let (mut next, founder) = (State::default(), back(3, 2));
+    let command = Command::NextGeneration { cluster: 77, state: bytes.clone(), founder };
+    assert!(matches!(next.apply(command.clone()), Answer::Joined(own) if own.number == 2));
+    assert!(next.continues(9) && !next.continues(77) && next.cluster == Some(77));
+    next.apply(Command::HoldUnheld { number: 2, incarnation: 2, epoch: 0 });
+    assert_eq!(held(&next)[2], before[2]);
+    next.apply(Command::Hold { number: 2, incarnation: 2, holds: true });
+    let lost = usize::from(SLOTS) - before[2];
+    assert_eq!(next.lost_until(next.epoch), lost);
+    let read = State::from_bytes(&next.to_bytes().expect("plain data"));
+    assert_eq!(read.expect("the same"), next);
+    // Others return with their data: what waits for them continues with it, nothing else.
+    for uuid in 1..=2 {
+        join(&mut next, back(uuid, 2));
+        let (number, incarnation) = (uuid as u16 - 1, 2);
+        next.apply(Command::HoldUnheld { number, incarnation, epoch: 0 });
+    }
+    assert_eq!(next.lost_until(next.epoch), 0);
+    assert_eq!(held(&next).iter().sum::<usize>(), usize::from(SLOTS));
+    assert!(matches!(next.apply(command), Answer::Joined(own) if own.number == 2), "once");
+}
+
 #[test]
 fn all_come_back_with_their_data() {
     let mut state = sparse(2, 3);
@@ -251,8 +371,105 @@ fn a_sparse_state_survives_being_written_down_and_is_small() {
 /// Members join, fail, accept, give up, claim and report, in random order.
 #[test]
 fn each_view_is_possible_after_the_one_before() {
-    let (mut appointed, mut claimed) = (0, 0);
-    for seed in 1..=10_u64 {
+    let (lost, given_up) = losses_in_random_order();
+    assert!(lost == 0 && given_up > 0, "{lost} {given_up}");
+}
+
+#[test]
+fn a_slot_that_is_reset_while_a_node_keeps_its_data_is_found() {
+    RESETS_ALONE.set(true);
+    assert!(losses_in_random_order().0 > 0);
+    RESETS_ALONE.set(false);
+}
+
+/// Data of some slots on the disks of all nodes. After each view every owner writes the
+/// change that the primary acknowledges.
+#[derive(Default)]
+struct Disks {
+    of: BTreeMap<u16, Vec<u64>>,
+    acknowledged: Vec<u64>,
+    /// Slots that continued without something acknowledged, though a node kept its data and the
+    /// operator did not give them up.
+    lost: usize,
+    /// Slots that did so by the operator's decision.
+    given_up: usize,
+}
+
+/// Distance between two slots with data.
+const APART: usize = 128;
+
+impl Disks {
+    /// Records a view, and writes. `may_lose` holds for slots that no node kept data of, and those
+    /// that were given up.
+    fn adopt(&mut self, before: &Past, now: &Past, may_lose: &dyn Fn(u16) -> (bool, bool)) {
+        let [old, new] = [before, now].map(|past| expand(&past.ranges));
+        let count = usize::from(SLOTS) / APART;
+        self.acknowledged.resize(count, 0);
+        for at in 0..count {
+            let (old, new) = (old[at * APART], new[at * APART]);
+            let Some(primary) = new.first() else { continue };
+            let value = |disks: &Self, node| disks.of.get(node).map_or(0, |disk| disk[at]);
+            let has = value(self, primary);
+            if has < self.acknowledged[at] {
+                let (is_forsaken, is_given_up) = may_lose((at * APART) as u16);
+                self.given_up += usize::from(is_given_up);
+                self.lost += usize::from(!is_given_up && !is_forsaken);
+            }
+            // Importers have been sent the primary's data.
+            let may_import = |node| old.contains(node) || old.contains(primary);
+            assert!(new.iter().all(|node| node == primary || may_import(node)));
+            self.acknowledged[at] = has + 1;
+            for node in new {
+                let disk = self.of.entry(*node).or_insert_with(|| vec![0; count]);
+                disk[at] = has + 1;
+            }
+        }
+    }
+}
+
+/// Draws a command, and the slots that it names if it is [`Command::Arrived`].
+fn draw(
+    state: &State,
+    step: u64,
+    disks: &Disks,
+    below: &mut impl FnMut(u64) -> u64,
+) -> (u16, Vec<(u16, u16)>, Command) {
+    let before = state.history.back().expect("a view");
+    let claimants = (0..6).filter(|&number| state.may_claim(number));
+    let claimant = claimants.min().filter(|_| below(3) == 0);
+    let incoming = before.incoming.iter().flatten().flat_map(|run| run.2.first()).next();
+    let incoming = incoming.copied().filter(|_| below(3) > 0);
+    let number = claimant.or(incoming).unwrap_or_else(|| below(6) as u16);
+    let incarnation = state.incarnations.get(usize::from(number)).copied().unwrap_or(0);
+    let epoch = state.epoch.saturating_sub(below(3));
+    let slots: Vec<(u16, u16)> = (0..1 + below(3))
+        .map(|_| {
+            let first = below(16_000);
+            (first as u16, (first + below(16_384 - first)) as u16)
+        })
+        .collect();
+    let command = match below(12) {
+        0 | 1 => Command::Join(Applicant {
+            boot: 10 + step,
+            waits_for_data: below(3) > 0,
+            ..applicant(u128::from(number) + 1)
+        }),
+        2 => Command::Remove { number, incarnation },
+        3 => Command::Hold { number, incarnation, holds: below(3) > 0 },
+        // Nodes without data claim nothing.
+        4 if disks.of.contains_key(&number) => Command::HoldUnheld { number, incarnation, epoch },
+        5 => Command::BeginAnew { epoch },
+        6 => Command::TakeOver { epoch },
+        7 => Command::KeepsData { number, incarnation },
+        _ => Command::Arrived { number, incarnation, epoch, slots: slots.clone() },
+    };
+    (number, slots, command)
+}
+
+/// Numbers of slots in [`Disks`] that were lost, and that were given up.
+fn losses_in_random_order() -> (usize, usize) {
+    let (mut appointed, mut claimed, mut losses) = (0, 0, (0, 0));
+    for seed in 1..=16_u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut below = |bound: u64| {
             random ^= random << 13;
@@ -262,37 +479,25 @@ fn each_view_is_possible_after_the_one_before() {
         };
         let copies = 1 + below(3) as u16;
         let mut state = sparse(copies, 3);
+        if seed % 2 == 0 {
+            keep_all(&mut state, 3);
+        }
+        let mut disks = Disks::default();
+        let begun = state.history.back().expect("a view");
+        disks.adopt(begun, begun, &|_| (false, false));
         for step in 0..60 {
             let first = state.epoch;
             let before = state.history.back().expect("a view").clone();
-            let claimants = (0..6).filter(|&number| state.may_claim(number));
-            let claimant = claimants.min().filter(|_| below(3) == 0);
-            let incoming = before.incoming.iter().flatten().flat_map(|run| run.2.first()).next();
-            let incoming = incoming.copied().filter(|_| below(3) > 0);
-            let number = claimant.or(incoming).unwrap_or_else(|| below(6) as u16);
-            let incarnation = state.incarnations.get(usize::from(number)).copied().unwrap_or(0);
-            let epoch = state.epoch.saturating_sub(below(3));
-            let slots: Vec<(u16, u16)> = (0..1 + below(3))
-                .map(|_| {
-                    let first = below(16_000);
-                    (first as u16, (first + below(16_384 - first)) as u16)
-                })
-                .collect();
-            let command = match below(10) {
-                0 | 1 => Command::Join(Applicant {
-                    boot: 10 + step,
-                    waits_for_data: below(3) > 0,
-                    ..applicant(u128::from(number) + 1)
-                }),
-                2 => Command::Remove { number, incarnation },
-                3 => Command::Hold { number, incarnation, holds: below(3) > 0 },
-                4 => Command::HoldUnheld { number, incarnation, epoch },
-                5 => Command::BeginAnew { epoch },
-                _ => Command::Arrived { number, incarnation, epoch, slots: slots.clone() },
-            };
+            let (number, slots, command) = draw(&state, step, &disks, &mut below);
             let is_arrival = matches!(command, Command::Arrived { .. });
             let is_claim = matches!(command, Command::HoldUnheld { .. });
-            state.apply(command);
+            let was = state.clone();
+            state.apply(command.clone());
+            // A node that does not wait for its data has none.
+            if let Command::Join(Applicant { waits_for_data: false, uuid, .. }) = command {
+                disks.of.remove(&state.nodes[&uuid].info.number);
+            }
+            let may_lose = may_lose(&was, &command);
             appointed += usize::from(is_arrival && state.epoch > first);
             claimed += usize::from(is_claim && state.epoch > first);
             let mut last = &before;
@@ -301,20 +506,43 @@ fn each_view_is_possible_after_the_one_before() {
                     let named = slots.iter().any(|run| (run.0..=run.1).contains(&slot));
                     is_arrival && owner == number && named
                 });
+                disks.adopt(last, past, &may_lose);
                 last = past;
             }
             assert!(state.epoch - first <= 6, "seed {seed} step {step}");
         }
+        losses = (losses.0 + disks.lost, losses.1 + disks.given_up);
         // In the end the placement is the wanted one.
         let numbers: Vec<(u16, u32)> =
             state.members().map(|node| (node.info.number, node.info.incarnation)).collect();
         for &(number, incarnation) in &numbers {
             state.apply(Command::Hold { number, incarnation, holds: true });
         }
-        state.apply(Command::BeginAnew { epoch: state.epoch });
+        state.apply(Command::TakeOver { epoch: state.epoch });
         arrive_all(&mut state);
         let wanted = usize::from(copies).min(numbers.len());
         assert!(expand(&state.ranges).iter().all(|owners| owners.len() == wanted), "seed {seed}");
     }
     assert!(appointed > 20 && claimed > 0, "{appointed} {claimed}");
+    losses
+}
+
+/// Whether no node kept data of a slot before a command, and whether the operator gives it up.
+fn may_lose(before: &State, command: &Command) -> impl Fn(u16) -> (bool, bool) {
+    let keepers = before.keepers();
+    let owners: Vec<Vec<u16>> = expand(&before.ranges).into_iter().map(Vec::from).collect();
+    let sparse = before.sparse.clone().expect("few owners");
+    let until = match *command {
+        Command::TakeOver { epoch } => epoch,
+        _ => 0,
+    };
+    move |slot| {
+        let holds = |(first, last): &(u16, u16)| (*first..=*last).contains(&slot);
+        let waiting = sparse.waiting().into_iter().find(|of| of.slots.iter().any(holds));
+        let former = expand(&sparse.former)[usize::from(slot)].to_vec();
+        let mut nodes = owners[usize::from(slot)].iter().chain(&former);
+        let awaits = waiting.as_ref().is_some_and(|of| keepers.contains(&of.owner));
+        let is_forsaken = !awaits && !nodes.any(|node| keepers.contains(node));
+        (is_forsaken, waiting.is_some_and(|of| of.epoch <= until))
+    }
 }

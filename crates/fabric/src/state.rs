@@ -6,14 +6,19 @@
 //!            before
 //! Hold       it accepts slots, or gives them up
 //! HoldUnheld it accepts slots if no member holds any and it has seen every view; with few owners:
-//!            the slots of which it was the last owner
+//!            the slots of which it was the last owner, and it has data of others
 //! Remove     it has failed: others take over its slots
 //! Leave      it has left: likewise
 //! Forget     a failed node is no longer listed as failed
 //! Arrived    it has the data of slots, and becomes an owner of them
-//! BeginAnew  slots that have waited in vain for their last owner start empty
+//! BeginAnew  slots that have waited in vain for their last owner start empty, if no former owner
+//!            keeps data on disk
 //! SetFunctions  replaces the function libraries
 //! SetAux     replaces auxiliary state: function libraries, and other states by name
+//! KeepsData  a member keeps data on disk
+//! LostSince  the time at which slots lost all owners
+//! TakeOver   the operator gives up the last owners of slots without owners
+//! NextGeneration  the operator continues without the majority: a survivor founds the cluster again
 //! ```
 //!
 //! Each command that changes members or slots makes at least one view. The last views are kept, so
@@ -22,13 +27,13 @@
 use crate::aux_states::{AuxChange, AuxStates, FunctionsChange};
 use crate::placement::{Around, Event, Range, Sparse, expand};
 use crate::settings::{Copies, Role};
-use crate::wire::{decode, encode};
 use petrel_cluster::view::NODES_MAX;
 use petrel_cluster::{Identity, Member, Node, SLOTS, SlotMap, SlotSet, View, allocate};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
 use std::sync::Arc;
+
+mod encoded;
 
 /// Number of views kept for lagging members.
 const HISTORY: usize = 64;
@@ -36,20 +41,8 @@ const HISTORY: usize = 64;
 /// Maximum number of ranges in all kept views except the last two.
 const HISTORY_RANGES: usize = 200_000;
 
-/// First byte of an encoded state with few owners per slot. A state without begins with 0 or 1,
-/// whether the cluster was founded.
-const SPARSE: u8 = 2;
-
-/// First byte of an encoded state with function libraries; the state without them follows.
-const WITH_FUNCTIONS: u8 = 3;
-
-/// First byte of an encoded state with auxiliary state other than function libraries; that state by
-/// name and the state without it follow.
-const WITH_AUX: u8 = 5;
-
-/// First byte of an encoded state with nodes that have left; their uuids and the state without them
-/// follow.
-const WITH_LEAVERS: u8 = 4;
+/// Maximum number of clusters before this one that are known.
+const ANCESTORS_MAX: usize = 64;
 
 /// Maximum number of views that follow from one change: import completed, new primary appointed,
 /// former primary released.
@@ -146,6 +139,25 @@ pub(crate) enum Command {
         uuid: u128,
     },
     SetAux(AuxChange),
+    KeepsData {
+        number: u16,
+        incarnation: u32,
+    },
+    /// `unix_ms` is the leader's time when it learnt of the view `epoch`.
+    LostSince {
+        epoch: u64,
+        unix_ms: u64,
+    },
+    /// Applies to slots lost in views up to `epoch`.
+    TakeOver {
+        epoch: u64,
+    },
+    /// `state` is the encoded state of the cluster that lost its majority.
+    NextGeneration {
+        cluster: u128,
+        state: Vec<u8>,
+        founder: Applicant,
+    },
 }
 
 /// Result of a command.
@@ -199,6 +211,48 @@ struct Past {
     incoming: Option<Vec<Range>>,
 }
 
+/// Nodes with data on disks, and clusters that this one continues.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+struct Keeping {
+    /// Uuids of nodes that keep data on disk, or did.
+    keepers: BTreeSet<u128>,
+    /// Unix time in milliseconds at which slots lost all owners, by epoch of the view.
+    since: BTreeMap<u64, u64>,
+    /// Uuids of the clusters that lost their majority, and that this one continues.
+    ancestors: Vec<u128>,
+    former: Vec<Range>,
+    with_data: BTreeSet<u16>,
+}
+
+/// Slots without owners, and the node that they wait for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unserved {
+    /// Ranges of the slots, each by first and last.
+    pub slots: Vec<(u16, u16)>,
+    /// The last owner; none if it has returned without the data.
+    pub awaited: Option<MemberInfo>,
+    /// Unix time in milliseconds at which they lost their owners, once it is agreed on.
+    pub since_ms: Option<u64>,
+    /// Epoch of the first view without an owner.
+    pub epoch: u64,
+}
+
+impl Unserved {
+    /// Number of slots.
+    pub fn count(&self) -> usize {
+        self.slots.iter().map(|(first, last)| usize::from(last - first) + 1).sum()
+    }
+
+    /// The slots as text, such as `0-99 200`.
+    pub fn ranges(&self) -> String {
+        let range = |(first, last): &(u16, u16)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        };
+        self.slots.iter().map(range).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// A view and its members.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -228,6 +282,9 @@ pub(crate) struct State {
     /// Former members that have left or were forgotten; all other former members have failed.
     #[serde(skip)]
     leavers: BTreeSet<u128>,
+    /// The fields of placement are those of `sparse`, and only filled in an encoded state.
+    #[serde(skip)]
+    keeping: Keeping,
 }
 
 impl State {
@@ -268,10 +325,30 @@ impl State {
                 Answer::Done
             }
             Command::BeginAnew { epoch } => {
-                if self.lost_until(epoch) > 0 && self.is_held() {
+                if self.forsaken_until(epoch) > 0 && self.is_held() {
                     self.next_views(Event::BeginAnew(epoch));
                 }
                 Answer::Done
+            }
+            Command::TakeOver { epoch } => {
+                if self.lost_until(epoch) > 0 && self.is_held() {
+                    self.next_views(Event::TakeOver(epoch));
+                }
+                Answer::Done
+            }
+            Command::KeepsData { number, incarnation } => {
+                let uuid = self.member_mut(number, incarnation).map(|node| node.info.uuid);
+                self.keeping.keepers.extend(uuid);
+                Answer::Done
+            }
+            Command::LostSince { epoch, unix_ms } => {
+                if self.unserved().iter().any(|of| of.epoch == epoch) {
+                    self.keeping.since.entry(epoch).or_insert(unix_ms);
+                }
+                Answer::Done
+            }
+            Command::NextGeneration { cluster, state, founder } => {
+                self.next_generation(cluster, &state, founder)
             }
             Command::SetFunctions(change) => self.set_aux(&change.into()),
             Command::SetAux(change) => self.set_aux(&change),
@@ -283,6 +360,74 @@ impl State {
             self.aux = Arc::new(after);
         }
         Answer::Done
+    }
+
+    /// Continues a cluster without its other members. Slots of which they were the only owners wait
+    /// for them.
+    fn next_generation(&mut self, cluster: u128, state: &[u8], founder: Applicant) -> Answer {
+        if self.cluster.is_some() {
+            return self.join(founder);
+        }
+        let Ok(mut state) = State::from_bytes(state) else { return Answer::Full };
+        let ancestors = &mut state.keeping.ancestors;
+        ancestors.extend(state.cluster.replace(cluster));
+        ancestors.drain(..ancestors.len().saturating_sub(ANCESTORS_MAX));
+        for node in state.nodes.values_mut().filter(|node| node.info.uuid != founder.uuid) {
+            node.is_member = false;
+        }
+        state.next_view();
+        *self = state;
+        self.join(founder)
+    }
+
+    /// Whether this cluster continues another one, which has lost its majority.
+    pub fn continues(&self, cluster: u128) -> bool {
+        self.keeping.ancestors.contains(&cluster)
+    }
+
+    /// The clusters that this one continues.
+    pub fn ancestors(&self) -> &[u128] {
+        &self.keeping.ancestors
+    }
+
+    /// Whether a node is known to keep data on disk.
+    pub fn keeps_data(&self, uuid: u128) -> bool {
+        self.keeping.keepers.contains(&uuid)
+    }
+
+    fn keepers(&self) -> BTreeSet<u16> {
+        let keepers = self.nodes.values().filter(|node| self.keeps_data(node.info.uuid));
+        keepers.map(|node| node.info.number).collect()
+    }
+
+    /// The slots without owners, by the node that they wait for.
+    pub fn unserved(&self) -> Vec<Unserved> {
+        let waiting = self.sparse.iter().flat_map(Sparse::waiting);
+        let unserved = waiting.map(|of| Unserved {
+            slots: of.slots,
+            awaited: self.by_number(of.owner).map(|node| node.info.clone()),
+            since_ms: self.keeping.since.get(&of.epoch).copied(),
+            epoch: of.epoch,
+        });
+        unserved.collect()
+    }
+
+    fn by_number(&self, number: u16) -> Option<&Registered> {
+        self.nodes.values().find(|node| node.info.number == number)
+    }
+
+    /// Slots of which the node with this uuid is an owner in the last view.
+    pub fn slots_of(&self, uuid: u128) -> SlotSet {
+        let Some(own) = self.nodes.get(&uuid).filter(|node| node.is_member) else {
+            return SlotSet::default();
+        };
+        let own = &own.info;
+        let is_owner = |owners: &[u16]| match self.is_sparse() {
+            true => owners.contains(&own.number),
+            false => own.holds_slots,
+        };
+        let owners = expand(&self.ranges);
+        (0..SLOTS).filter(|&slot| is_owner(owners[usize::from(slot)])).collect()
     }
 
     /// Removes a member; returns its uuid if it was one.
@@ -316,11 +461,16 @@ impl State {
     }
 
     fn claim(&mut self, number: u16, incarnation: u32) {
+        let is_last = self.sparse.as_ref().is_some_and(|sparse| sparse.may_claim(number));
         let may_claim = self.may_claim(number);
-        if let Some(node) = self.member_mut(number, incarnation)
-            && node.info.role == Role::Data
-            && may_claim
-        {
+        let Some(node) = self.member_mut(number, incarnation) else { return };
+        if node.info.role != Role::Data || !may_claim {
+            return;
+        }
+        if let Some(sparse) = &mut self.sparse {
+            sparse.with_data.insert(number);
+        }
+        if is_last {
             self.next_views(Event::Claim(number));
         }
     }
@@ -395,7 +545,9 @@ impl State {
             self.incarnations.push(0);
             return Some(self.incarnations.len() as u16 - 1);
         }
+        let is_awaited = |number| self.sparse.as_ref().is_some_and(|sparse| sparse.awaits(number));
         let gone = self.nodes.values().filter(|node| !node.is_member);
+        let gone = gone.filter(|node| !is_awaited(node.info.number));
         let oldest = gone.min_by_key(|node| node.admitted)?;
         let (uuid, number) = (oldest.info.uuid, oldest.info.number);
         self.nodes.remove(&uuid);
@@ -451,9 +603,10 @@ impl State {
             Some(Copies::Of(copies)) => usize::from(copies.max(1)),
             _ => members.len(),
         };
-        let mut event = event;
+        let (mut event, keepers) = (event, self.keepers());
         for _ in 0..FOLLOWING_MAX {
-            let around = Around { epoch: self.epoch + 1, members: &holders, copies };
+            let (epoch, keepers) = (self.epoch + 1, &keepers);
+            let around = Around { epoch, members: &holders, copies, keepers };
             let before = sparse.incoming.clone();
             let owners = sparse.next(&self.ranges, &around, event);
             let is_rest = matches!(event, Event::Rest);
@@ -463,6 +616,10 @@ impl State {
             self.push_view(members.clone(), owners, Some(sparse.incoming.clone()));
             event = Event::Rest;
         }
+        let accepting = holders.iter().filter(|member| member.weight > 0);
+        accepting.for_each(|member| sparse.return_without_data(member.node.0));
+        let waiting = sparse.waiting();
+        self.keeping.since.retain(|epoch, _| waiting.iter().any(|of| of.epoch == *epoch));
         self.sparse = Some(sparse);
     }
 
@@ -519,15 +676,26 @@ impl State {
         self.sparse.is_some()
     }
 
-    /// Whether slots without owners wait for this node, their last owner.
+    /// Whether this node has to report that it has returned with data: slots without owners wait
+    /// for it, their last owner, or it was an owner before.
     pub fn may_claim(&self, number: u16) -> bool {
-        self.sparse.as_ref().is_some_and(|sparse| sparse.may_claim(number))
+        self.sparse.as_ref().is_some_and(|sparse| {
+            let has_reported = sparse.with_data.contains(&number);
+            sparse.may_claim(number) || sparse.is_former_owner(number) && !has_reported
+        })
     }
 
     /// The last view in which slots lost all owners, if these slots could start empty.
     pub fn last_loss(&self) -> Option<u64> {
         let loss = self.sparse.as_ref().and_then(Sparse::last_loss);
         loss.filter(|_| self.is_held())
+    }
+
+    /// Number of slots without owners since this view or an earlier one of which no node keeps
+    /// data.
+    pub fn forsaken_until(&self, epoch: u64) -> usize {
+        let keepers = self.keepers();
+        self.sparse.as_ref().map_or(0, |sparse| sparse.forsaken_until(epoch, &keepers))
     }
 
     /// Number of slots without owners since this view or an earlier one.
@@ -550,92 +718,6 @@ impl State {
         let incoming = past.incoming.as_deref().map(slot_map);
         let view = View { epoch, members, slots: slot_map(&past.ranges), incoming };
         Some(Step { view: Arc::new(view), members: past.members.clone().into() })
-    }
-
-    /// Encodes the state. Without few owners and auxiliary state, all versions can read it.
-    pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
-        let rest = self.bytes_without_leavers()?;
-        if self.leavers.is_empty() {
-            return Ok(rest);
-        }
-        let mut bytes = vec![WITH_LEAVERS];
-        bytes.extend(encode(&(&self.leavers, rest))?);
-        Ok(bytes)
-    }
-
-    fn bytes_without_leavers(&self) -> io::Result<Vec<u8>> {
-        let rest = self.bytes_with_functions()?;
-        if self.aux.others.is_empty() {
-            return Ok(rest);
-        }
-        let mut bytes = vec![WITH_AUX];
-        bytes.extend(encode(&(&self.aux.others, rest))?);
-        Ok(bytes)
-    }
-
-    fn bytes_with_functions(&self) -> io::Result<Vec<u8>> {
-        let rest = self.bytes_of_members()?;
-        if self.aux.version == 0 {
-            return Ok(rest);
-        }
-        let mut bytes = vec![WITH_FUNCTIONS];
-        bytes.extend(encode(&(&*self.aux, rest))?);
-        Ok(bytes)
-    }
-
-    fn bytes_of_members(&self) -> io::Result<Vec<u8>> {
-        let Some(sparse) = &self.sparse else { return encode(self) };
-        let incoming: Vec<&Option<Vec<Range>>> =
-            self.history.iter().map(|past| &past.incoming).collect();
-        let mut bytes = vec![SPARSE];
-        bytes.extend(encode(&(self, sparse, incoming))?);
-        Ok(bytes)
-    }
-
-    /// Decodes a state.
-    pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
-        let Some(bytes) = bytes.strip_prefix(&[WITH_LEAVERS]) else {
-            return Self::from_bytes_without_leavers(bytes);
-        };
-        let (leavers, rest): (BTreeSet<u128>, Vec<u8>) = decode(bytes)?;
-        Ok(State { leavers, ..Self::from_bytes_without_leavers(&rest)? })
-    }
-
-    fn from_bytes_without_leavers(bytes: &[u8]) -> io::Result<Self> {
-        let Some(bytes) = bytes.strip_prefix(&[WITH_AUX]) else {
-            return Self::from_bytes_with_functions(bytes);
-        };
-        let (others, rest): (BTreeMap<Vec<u8>, Vec<u8>>, Vec<u8>) = decode(bytes)?;
-        let mut state = Self::from_bytes_with_functions(&rest)?;
-        Arc::make_mut(&mut state.aux).others = others;
-        Ok(state)
-    }
-
-    fn from_bytes_with_functions(bytes: &[u8]) -> io::Result<Self> {
-        let Some(bytes) = bytes.strip_prefix(&[WITH_FUNCTIONS]) else {
-            return Self::from_bytes_of_members(bytes);
-        };
-        let (aux, rest): (AuxStates, Vec<u8>) = decode(bytes)?;
-        Ok(State { aux: Arc::new(aux), ..Self::from_bytes_of_members(&rest)? })
-    }
-
-    fn from_bytes_of_members(bytes: &[u8]) -> io::Result<Self> {
-        let Some(bytes) = bytes.strip_prefix(&[SPARSE]) else {
-            let mut state: State = decode(bytes)?;
-            // An older version appointed owners without importing first.
-            if let Some(Copies::Of(_)) = state.copies {
-                state.sparse = Some(Sparse::wanting(state.ranges.clone()));
-                state.history.iter_mut().for_each(|past| past.incoming = Some(Vec::new()));
-            }
-            return Ok(state);
-        };
-        type Parts = (State, Sparse, Vec<Option<Vec<Range>>>);
-        let (mut state, sparse, incoming): Parts = decode(bytes)?;
-        state.sparse = Some(sparse);
-        for (past, incoming) in state.history.iter_mut().zip(incoming) {
-            past.incoming = incoming;
-        }
-        Ok(state)
     }
 }
 

@@ -1,3 +1,4 @@
+use super::encoded::{WITH_AUX, WITH_FUNCTIONS};
 use super::*;
 use crate::aux_states::{AUX_MAX, AuxOutcome, FunctionsChange};
 use petrel_cluster::SLOTS;

@@ -7,6 +7,12 @@ use std::collections::BTreeSet;
 /// Maximum number of voters; more would only slow down commits.
 const VOTERS_MAX: usize = 5;
 
+/// Number of voters among `able` members that may vote.
+pub(crate) fn count(able: usize) -> usize {
+    let count = able.min(VOTERS_MAX);
+    if count.is_multiple_of(2) { count.saturating_sub(1) } else { count }
+}
+
 /// Selects the voters among `able` members, which have almost the whole log. Present voters are
 /// preferred, the leader first, then those with the lowest ids.
 pub(crate) fn choose(
@@ -14,11 +20,9 @@ pub(crate) fn choose(
     voters: &BTreeSet<VoterId>,
     leader: VoterId,
 ) -> BTreeSet<VoterId> {
-    let count = able.len().min(VOTERS_MAX);
-    let count = if count.is_multiple_of(2) { count.saturating_sub(1) } else { count };
     let mut ranked: Vec<VoterId> = able.iter().copied().collect();
     ranked.sort_by_key(|id| (*id != leader, !voters.contains(id), *id));
-    ranked.into_iter().take(count).collect()
+    ranked.into_iter().take(count(able.len())).collect()
 }
 
 #[cfg(test)]

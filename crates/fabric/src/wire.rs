@@ -1,12 +1,15 @@
 //! Messages between nodes on the bus.
 //!
 //! ```text
-//! connection   preamble, one byte (C control, L lanes), then TLS 1.3, then frames both ways
+//! connection   preamble, one byte (C control, L lanes, R relay), then TLS 1.3, then frames
+//!              both ways
 //! frame        length, 4 bytes, little-endian, then that many bytes
 //! first        the client: Hello; the server: Welcome, final if it is a refusal;
 //!              each followed by the sender's clock, in Unix milliseconds
 //! C            then (number, Request) one way, (number, Reply) the other, in any order
 //! L            then frames of the data plane, opaque to this crate
+//! R            then the member to reach, and whether it was; then, instead of TLS, a
+//!              connection to it
 //! ```
 //!
 //! Messages are encoded with postcard. Enums and structs are only extended at their ends, and bytes
@@ -35,6 +38,7 @@ pub(crate) const CONTROL_MAX: usize = 16 << 20;
 pub(crate) enum Kind {
     Control,
     Lanes,
+    Relay,
 }
 
 impl Kind {
@@ -42,11 +46,13 @@ impl Kind {
         match self {
             Kind::Control => b'C',
             Kind::Lanes => b'L',
+            Kind::Relay => b'R',
         }
     }
 
     pub fn of(preamble: u8) -> Option<Self> {
-        [Kind::Control, Kind::Lanes].into_iter().find(|kind| kind.preamble() == preamble)
+        let kinds = [Kind::Control, Kind::Lanes, Kind::Relay];
+        kinds.into_iter().find(|kind| kind.preamble() == preamble)
     }
 }
 
@@ -84,6 +90,8 @@ pub(crate) enum Refusal {
     Full,
     /// Not a member of the receiver's view.
     NotAMember,
+    /// The node's cluster has lost its majority; this one continues it.
+    Superseded,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -127,6 +135,13 @@ pub(crate) enum Request {
         uuid: u128,
     },
     SetAux(AuxChange),
+    KeepsData {
+        number: u16,
+        incarnation: u32,
+    },
+    TakeOver {
+        epoch: u64,
+    },
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -163,16 +178,25 @@ pub(crate) fn dated<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Decodes a message of [`dated`]; without a time if that is missing or invalid.
-pub(crate) fn decode_dated<T: DeserializeOwned>(
-    bytes: &[u8],
-) -> io::Result<(T, Option<SystemTime>)> {
+/// Follows a hello and a welcome; older versions send neither.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attached {
+    /// The sender's clock.
+    pub clock: Option<SystemTime>,
+    /// The clusters that the sender's cluster continues.
+    pub ancestors: Vec<u128>,
+}
+
+/// Decodes a message of [`dated`], and what follows it, as far as that is valid.
+pub(crate) fn decode_dated<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<(T, Attached)> {
     let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     let (message, rest) = postcard::take_from_bytes(bytes).map_err(malformed)?;
-    let unix_ms = postcard::take_from_bytes::<u64>(rest).ok().map(|(unix_ms, _)| unix_ms);
-    let clock =
-        unix_ms.and_then(|ms| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
-    Ok((message, clock))
+    let Ok((unix_ms, rest)) = postcard::take_from_bytes::<u64>(rest) else {
+        return Ok((message, Attached::default()));
+    };
+    let clock = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
+    let ancestors = postcard::take_from_bytes(rest).map(|(ancestors, _)| ancestors);
+    Ok((message, Attached { clock, ancestors: ancestors.unwrap_or_default() }))
 }
 
 /// Reads one frame of at most `max` bytes. Memory grows with the bytes received, not with the
@@ -292,10 +316,14 @@ mod tests {
         let longer = [hello, vec![1, 2, 3]].concat();
         assert_eq!(decode::<Hello>(&longer).expect("a hello"), read);
         // Older versions send no clock.
-        let (undated, clock) = decode_dated::<Hello>(&samples().swap_remove(0)).expect("a hello");
-        assert!(undated == read && clock.is_none());
+        let (undated, attached) =
+            decode_dated::<Hello>(&samples().swap_remove(0)).expect("a hello");
+        assert!(undated == read && attached.clock.is_none() && attached.ancestors.is_empty());
         let now = SystemTime::now();
-        let (_, clock) = decode_dated::<Hello>(&dated(&read).expect("a hello")).expect("a hello");
+        let dated = [dated(&read).expect("a hello"), encode(&vec![7_u128]).expect("a list")];
+        let (_, attached) = decode_dated::<Hello>(&dated.concat()).expect("a hello");
+        assert_eq!(attached.ancestors, [7]);
+        let clock = attached.clock;
         let late = clock.and_then(|clock| now.duration_since(clock).ok());
         assert!(clock.is_some() && late.is_none_or(|late| late < Duration::from_secs(60)));
     }

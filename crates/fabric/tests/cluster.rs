@@ -73,6 +73,24 @@ fn the_leader_dies_and_the_others_go_on() {
     check_views(&hosts.iter().collect::<Vec<&Host>>());
 }
 
+/// Periodic work is a sixth of a node timeout apart: ten minutes here.
+#[test]
+fn members_vote_as_soon_as_they_have_joined() {
+    let an_hour = std::time::Duration::from_secs(3600);
+    let mut hosts = vec![Setup::create().node_timeout(an_hour).start()];
+    hosts[0].wait_until_member();
+    for count in 2..=5 {
+        hosts.push(Setup::join(&[&hosts[0]]).node_timeout(an_hour).start());
+        let voters = if count % 2 == 0 { count - 1 } else { count };
+        for host in &hosts {
+            host.wait_until_member();
+            wait_for("votes", || host.fabric().voters() == voters);
+            wait_for("no votes are missing", || host.fabric().missing_voters() == 0);
+        }
+    }
+    check_views(&hosts.iter().collect::<Vec<&Host>>());
+}
+
 #[test]
 fn the_only_voter_comes_back_and_a_whole_cluster_too() {
     let mut hosts = host::cluster(2);

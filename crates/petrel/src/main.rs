@@ -15,7 +15,8 @@ mod supervisor;
 mod syslog;
 mod title;
 
-use petrel_server::config::{Config, Invocation, SharedConfig, help, note_program, version};
+use petrel_server::config::{Config, Invocation, SharedConfig, Subcommand, Topic};
+use petrel_server::config::{help, note_program, version};
 use petrel_server::durability::snapshot::remove_parts;
 use petrel_server::server::Server;
 use signals::{SIGINT, SIGUSR2};
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     let (name, invocation) = Invocation::of_program(std::env::args_os());
     note_program(&name);
     let line = match invocation {
+        Ok(Invocation::Help(Topic::Subcommand(Subcommand::Cli))) => return print(petrel_cli::HELP),
         Ok(Invocation::Help(topic)) => return print(&help(topic)),
         Ok(Invocation::Version) => return print(&version(COMMIT)),
         Ok(Invocation::Check(line)) => return check::check_all(&line),
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Ping(line)) => {
             return ping::ping(&line).map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS);
         }
+        Ok(Invocation::Cli(args)) => return petrel_cli::run(args, version(COMMIT).trim_end()),
         Ok(Invocation::Start(line)) => line,
         Err(error) => return fail(&error),
     };
@@ -203,4 +206,20 @@ fn print(text: &str) -> ExitCode {
 fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("petrel: {error}");
     ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_page_and_the_help_list_the_same_options_of_cli() {
+        let options = Subcommand::Cli.options().iter().map(|(name, _)| *name);
+        let words = petrel_cli::HELP.split(|c: char| c.is_whitespace() || ",;:".contains(c));
+        let mut shown: Vec<_> = words.filter(|word| word.starts_with("--")).collect();
+        shown.sort_unstable();
+        shown.dedup();
+        shown.retain(|word| *word != "--help");
+        assert_eq!(options.collect::<Vec<_>>(), shown);
+    }
 }

@@ -8,7 +8,7 @@ use crate::ProtocolError;
 /// and `\xHH` stand for bytes, and a backslash before any other byte stands for that byte; inside
 /// single quotes only `\'` is special. Quotes may start in the middle of a word, but a closing
 /// quote must end it.
-pub(crate) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
+pub fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
     let mut words = Vec::new();
     let mut rest = line;
     loop {

@@ -28,6 +28,7 @@ pub use decode::{DecodeError, DecodeLimits, Decoder, decode};
 pub use dialect::Dialect;
 pub use double::DoubleBuffer;
 pub use error::ProtocolError;
+pub use inline::split as split_words;
 pub use parse::{Limits, Parsed, Resume, parse, recycle};
 pub use peek::argument;
 pub use reply::{Protocol, Reply};

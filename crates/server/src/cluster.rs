@@ -22,6 +22,7 @@
 //! | `phase` | phase of a member, and the origin of its data |
 //! | `copy` | copies of a member's data, or of some slots': sent and received |
 //! | `slots` | slots that the member gains and loses, if members hold only some |
+//! | `aside` | files of a former incarnation, kept beside the present ones |
 //! | `machine` | executor of commands that other members forward |
 //! | `waiters` | commands of other members' clients that are blocked here |
 //! | `remote_blocked` | commands of clients here that are blocked at other members |
@@ -32,6 +33,7 @@
 //! | `info` | texts of `CLUSTER INFO` and `CLUSTER NODES` |
 
 mod agent;
+mod aside;
 mod copy;
 mod entry;
 mod fabric;

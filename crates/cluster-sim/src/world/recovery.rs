@@ -17,6 +17,16 @@ pub(super) struct Recovery {
 /// Time for which a doomed member goes on.
 const DOOM_MS: u64 = 60;
 
+/// A member that dies soon; some others hear nothing of it until then.
+pub(super) struct Doomed {
+    node: u16,
+    /// A member that dies with it, once all members are reconciled.
+    with: Option<u16>,
+    at: u64,
+    /// End of that time.
+    until: u64,
+}
+
 impl World {
     /// Lets a member die, at once or soon.
     pub(super) fn let_die(&mut self) {
@@ -25,33 +35,59 @@ impl World {
             true => 1 + self.rates.death / 8,
             false => self.rates.death,
         };
-        if let Some((node, at)) = self.doomed {
-            if at <= self.now {
-                self.doomed = None;
-                self.kill_if_possible(node);
-            }
-        } else if self.random.one_in(death) {
+        let is_reconciled = self.doomed.is_some() && self.is_reconciled();
+        let now = self.now;
+        let is_due = |doomed: &mut Doomed| {
+            doomed.at <= now && (doomed.with.is_none() || is_reconciled || doomed.until <= now)
+        };
+        if let Some(doomed) = self.doomed.take_if(is_due) {
+            self.workload.focus = None;
+            self.kill_if_possible(doomed.node, doomed.with);
+        } else if self.doomed.is_none() && self.random.one_in(death) {
             let node = *self.random.pick(&self.alive());
-            match self.random.one_in(2) {
-                true => self.kill_if_possible(node),
-                false => self.doom(node),
+            if self.plan.deaths > 1 && self.random.one_in(2) {
+                self.doom_pair();
+            } else if self.random.one_in(2) {
+                self.kill_if_possible(node, None);
+            } else {
+                self.doom(node);
             }
         }
     }
 
     /// Decides that a member dies soon, and that some others hear nothing of it until then.
     pub(super) fn doom(&mut self, node: u16) {
+        let until = self.now + 4 * DOOM_MS;
         for to in 0..self.members.len() as u16 {
             if self.random.one_in(2)
                 && let Some(direction) = self.links.get_mut(&(node, to))
             {
-                direction.pipe.stall(self.now + 4 * DOOM_MS);
+                direction.pipe.stall(until);
             }
         }
-        self.doomed = Some((node, self.now + self.random.below(DOOM_MS)));
+        let at = self.now + self.random.below(DOOM_MS);
+        self.doomed = Some(Doomed { node, with: None, at, until });
     }
 
-    fn kill_if_possible(&mut self, node: u16) {
+    /// Decides that a primary dies soon together with one of two backups. The other one hears
+    /// nothing of it until then, so it lacks changes that are safe; members that do not own the
+    /// slots may keep later ones.
+    fn doom_pair(&mut self) {
+        let group = self.random.below(GROUPS.into()) as u16;
+        let owners = self.latest().slots.owners(group_begin(group));
+        let &[primary, first, second] = owners else { return };
+        let swapped = self.random.one_in(2);
+        let (with, heir) = if swapped { (second, first) } else { (first, second) };
+        let until = self.now + 4 * DOOM_MS;
+        if let Some(direction) = self.links.get_mut(&(primary.0, heir.0)) {
+            direction.pipe.stall(until);
+        }
+        self.workload.focus = Some(group);
+        let at = self.now + self.random.below(2 * DOOM_MS);
+        self.doomed = Some(Doomed { node: primary.0, with: Some(with.0), at, until });
+    }
+
+    fn kill_if_possible(&mut self, node: u16, with: Option<u16>) {
         let may_be = self.with_data().len() > 2 && self.may_lose_another();
         if !may_be || !self.alive().contains(&node) || !self.may_lose(node) {
             return;
@@ -59,7 +95,7 @@ impl World {
         if self.random.one_in(2) {
             self.send_half_of_a_commit(node);
         }
-        let other = self.other_to_lose(node);
+        let other = self.other_to_lose(node, with);
         self.kill(node);
         if let Some(other) = other {
             self.kill(other);
@@ -93,14 +129,18 @@ impl World {
         !self.plan.joins && self.plan.copies.is_none() || self.recovery.is_none()
     }
 
-    /// A member that dies together with another one, where two die at once: every slot has a third
-    /// owner, and all changes of former primaries were applied.
-    pub(super) fn other_to_lose(&mut self, node: u16) -> Option<u16> {
+    /// A member that dies together with another one, where two die at once: `with` if it is given.
+    /// Every slot has a third owner, and all changes of former primaries were applied.
+    fn other_to_lose(&mut self, node: u16, with: Option<u16>) -> Option<u16> {
         let may_be = self.plan.deaths > 1 && self.with_data().len() > 3 && self.is_reconciled();
         if !may_be {
             return None;
         }
-        let other = *self.random.pick(&self.alive());
+        let alive = self.alive();
+        let other = match with.filter(|with| alive.contains(with)) {
+            Some(with) => with,
+            None => *self.random.pick(&alive),
+        };
         let slots = (0..GROUPS).map(group_begin);
         let owners = slots.map(|slot| self.latest().slots.owners(slot));
         let is_elsewhere = |owners: &[Node]| owners.iter().any(|of| ![node, other].contains(&of.0));

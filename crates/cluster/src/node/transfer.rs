@@ -130,9 +130,15 @@ impl Node {
     /// Marks the keys of a previous incarnation as leftover, except those of slots that this node
     /// holds: [`Node::sweep`] has to remove them before slots are imported.
     pub fn mark_other_slots(&mut self) {
-        self.holdings.iter_mut().for_each(Holdings::mark_others_leftover);
+        let view = &self.view;
+        self.holdings.iter_mut().for_each(|holdings| holdings.mark_others_leftover(view));
         // They are not registered as copies, so they must not be read as such.
         self.update_slots();
+    }
+
+    /// Slots of which keys of a former incarnation may have to be removed, now or later.
+    pub fn former_slots(&self) -> SlotSet {
+        self.holdings.as_ref().map(Holdings::former).unwrap_or_default()
     }
 
     /// Whether keys of lost slots may still be present.

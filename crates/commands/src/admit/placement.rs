@@ -138,10 +138,13 @@ impl Executor {
         let slot = cluster.slot_of(request.args.get(1)?);
         match spec.place {
             Place::Primary if cluster.primary_of(slot) == Primary::Here => {
+                if !self.has_lease(cluster) {
+                    return None;
+                }
                 if cluster.waits_for_owners() {
                     self.shown.add(slot);
                 }
-                Some(self.admit_lease(cluster).map_or_else(Verdict::Refuse, |()| Verdict::Run))
+                Some(Verdict::Run)
             }
             Place::Read if cluster.is_readable(slot) => {
                 if cluster.waits_for_owners() {
@@ -265,7 +268,12 @@ impl Executor {
         let is_held = spec.place == Place::Read && are_readable(&slots, cluster);
         let primary = if is_held { Some(Primary::Here) } else { primary_of(&slots, cluster) };
         // A primary that does not have the data yet cannot serve reads.
-        if primary == Some(Primary::Here) && (is_held || spec.place != Place::Read) {
+        let is_here = primary == Some(Primary::Here) && (is_held || spec.place != Place::Read);
+        let waits = is_here
+            && spec.place == Place::Primary
+            && self.waits_for_lease(cluster, &slots)
+            && self.args_to_forward(command, request.args, session).is_ok();
+        if is_here && !waits {
             if spec.place == Place::Primary {
                 self.admit_lease(cluster)?;
             }
@@ -322,6 +330,12 @@ impl Executor {
         let calls = vec![call(session, Vec::new(), args)];
         let forwarding = Forwarding { may_wait: true, ..Forwarding::of(calls, Merge::Only) };
         Ok(Verdict::Forward(Box::new(forwarding)))
+    }
+
+    /// Whether changes of this node's slots wait until its lease is renewed, if they can be
+    /// forwarded: to this node itself.
+    fn waits_for_lease(&self, cluster: &dyn Cluster, slots: &[HashSlot]) -> bool {
+        !slots.is_empty() && !self.has_lease(cluster) && cluster.awaits_lease()
     }
 
     /// Rejects changes on this node if its lease has ended, since others may take it for failed.
@@ -418,7 +432,11 @@ impl Executor {
         }
         let primary = primary?;
         let rest = self.rest_of(&transaction.queued, session, cluster, host)?;
-        if primary == Primary::Here && !only_reads {
+        let waits = primary == Primary::Here
+            && transaction.watched.is_empty()
+            && self.waits_for_lease(cluster, &slots)
+            && self.queue_to_forward(&transaction.queued, session, cluster, host).is_ok();
+        if primary == Primary::Here && !only_reads && !waits {
             self.admit_lease(cluster)?;
             self.note_shown(&slots, cluster);
             let Some(rest) = rest else { return Ok(Verdict::Run) };
@@ -438,8 +456,7 @@ impl Executor {
             // Commands in a transaction do not wait.
             false => (false, Merge::Only),
         };
-        let call = Call { slots, client, by_key, ..call };
-        let forwarding = Forwarding::of(vec![call], merge);
+        let forwarding = Forwarding::of(vec![Call { slots, client, by_key, ..call }], merge);
         Ok(Verdict::Forward(Box::new(Forwarding { rest, may_wait, places, after, ..forwarding })))
     }
 

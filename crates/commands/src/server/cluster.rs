@@ -29,17 +29,31 @@ static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
 };
 
 /// Subcommands that a member of a cluster answers; slots are placed by the cluster itself.
-const SERVED: [&str; 6] = ["forget", "info", "keyslot", "links", "myid", "nodes"];
+const SERVED: [&str; 7] = ["failover", "forget", "info", "keyslot", "links", "myid", "nodes"];
 
 fn disabled(_: &mut Ctx<'_>) -> Outcome {
     Err(Fail::NO_CLUSTER)
 }
 
-/// `CLUSTER FORGET`, `HELP`, `INFO`, `KEYSLOT`, `LINKS`, `MYID` and `NODES`.
+/// Error of `CLUSTER FAILOVER` without `TAKEOVER`.
+const ONLY_TAKEOVER: Fail = Fail::fixed(
+    "ERR CLUSTER FAILOVER needs TAKEOVER here: a primary that has failed is replaced without it",
+);
+
+/// `CLUSTER FAILOVER`, `FORGET`, `HELP`, `INFO`, `KEYSLOT`, `LINKS`, `MYID` and `NODES`.
 fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(cluster) = ctx.exec.shared.cluster.get().cloned() else { return disabled(ctx) };
     match ctx.command.spec.meta.name {
         "help" => return help_on(ctx, |name| SERVED.contains(&name)),
+        "failover" => {
+            match ctx.args()[2..] {
+                [] => return Err(ONLY_TAKEOVER),
+                [option] if option.eq_ignore_ascii_case(b"force") => return Err(ONLY_TAKEOVER),
+                [option] if option.eq_ignore_ascii_case(b"takeover") => cluster.take_over()?,
+                _ => return Err(Fail::SYNTAX),
+            }
+            return ctx.ok();
+        }
         "forget" => {
             cluster.forget(ctx.arg(2))?;
             return ctx.ok();

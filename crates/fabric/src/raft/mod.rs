@@ -18,9 +18,12 @@ use crate::settings::Timing;
 use crate::state::{Answer, Command, VoterId};
 use network::{Network, Rpc, RpcReply};
 use openraft::error::{ClientWriteError, RaftError};
-use openraft::{BasicNode, ChangeMembers, Raft, ServerState, Snapshot, SnapshotPolicy};
+use openraft::{
+    BasicNode, ChangeMembers, Raft, RaftMetrics, ServerState, Snapshot, SnapshotPolicy,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 openraft::declare_raft_types!(
     /// Types of the Raft instance.
@@ -56,6 +59,18 @@ impl From<RaftError<VoterId, ClientWriteError<VoterId, BasicNode>>> for ProposeE
                 ProposeError::NotLeader(to.leader_id)
             }
             error => ProposeError::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Notifications of changes in a Raft instance: of leader, voters, log and replication.
+pub(crate) struct Changes(watch::Receiver<RaftMetrics<VoterId, BasicNode>>);
+
+impl Changes {
+    /// Waits for the next change; for ever once the instance has ended.
+    pub async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -113,6 +128,11 @@ impl Consensus {
         Ok(self.raft.client_write(command).await?.data)
     }
 
+    /// Notifications of changes from now on.
+    pub fn changes(&self) -> Changes {
+        Changes(self.raft.metrics())
+    }
+
     /// The leader, as far as this node knows.
     pub fn leader(&self) -> Option<VoterId> {
         self.raft.metrics().borrow().current_leader
@@ -133,9 +153,27 @@ impl Consensus {
         self.raft.metrics().borrow().running_state.as_ref().err().map(ToString::to_string)
     }
 
-    /// The voters.
+    /// The voters; during a change of voters, the former ones too.
     pub fn voters(&self) -> BTreeSet<VoterId> {
         self.raft.metrics().borrow().membership_config.voter_ids().collect()
+    }
+
+    /// Whether the voters are being changed: majorities of the former and of the next ones are
+    /// needed. A leader that fails meanwhile leaves that to its successor.
+    pub fn is_changing_voters(&self) -> bool {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        metrics.membership_config.membership().get_joint_config().len() > 1
+    }
+
+    /// Number of voters; none while a change of voters is not committed, as far as this node knows.
+    pub fn committed_voters(&self) -> Option<usize> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let config = &metrics.membership_config;
+        let is_committed = *config.log_id() <= metrics.last_applied;
+        let [voters] = config.membership().get_joint_config().as_slice() else { return None };
+        is_committed.then_some(voters.len())
     }
 
     /// Voters and learners, with their addresses in the Raft configuration.

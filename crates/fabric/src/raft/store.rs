@@ -3,6 +3,8 @@
 //! ```text
 //! log    index -> entry
 //! facts  "origin" identity of the node · "vote" · "committed" · "purged" · "snapshot"
+//!        "generation" state of the cluster that the node continues · "successor" address of a
+//!        member of the cluster that continues the node's
 //! ```
 
 use super::Types;
@@ -23,6 +25,7 @@ use std::fmt::Debug;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("facts");
@@ -72,6 +75,8 @@ struct File {
     database: Mutex<Option<Arc<Database>>>,
     /// Error of the last failed write.
     failure: Mutex<Option<String>>,
+    /// The fact "committed" has changed since it was last synced.
+    is_unsynced: AtomicBool,
 }
 
 impl Store {
@@ -80,8 +85,8 @@ impl Store {
     /// # Errors
     /// If it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let file =
-            File { path: path.into(), database: Mutex::default(), failure: Mutex::default() };
+        let (database, failure, is_unsynced) = Default::default();
+        let file = File { path: path.into(), database, failure, is_unsynced };
         let store = Store(Arc::new(file));
         store.open_again()?;
         store.write(|write| {
@@ -193,6 +198,59 @@ impl Store {
         })
     }
 
+    /// Like [`Store::reset`], but the node then founds its cluster again, with this encoded state.
+    pub fn begin_generation(&self, origin: &Origin, state: &[u8]) -> Result<(), StoreError> {
+        self.write(|write| {
+            write.delete_table(LOG)?;
+            write.delete_table(FACTS)?;
+            write.open_table(LOG)?;
+            put_fact(write, "generation", &state)?;
+            put_fact(write, "origin", origin)
+        })
+    }
+
+    /// Syncs the index of the last committed entry, if that has changed: without a majority, a node
+    /// that restarts knows nothing later.
+    ///
+    /// # Errors
+    /// If the file cannot be written: consensus ends with that error at its next write.
+    pub fn sync_committed(&self) -> Result<(), StoreError> {
+        match self.0.is_unsynced.swap(false, Relaxed) {
+            true => self.write(|_| Ok(())),
+            false => Ok(()),
+        }
+    }
+
+    /// The state with which the node founds its cluster again, until that is done.
+    pub fn generation(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.fact("generation")
+    }
+
+    /// Records that the node has founded its cluster again.
+    pub fn end_generation(&self) -> Result<(), StoreError> {
+        self.write(|write| {
+            write.open_table(FACTS)?.remove("generation")?;
+            Ok(())
+        })
+    }
+
+    /// Like [`Store::reset`], but the node then joins the cluster of this address, whether it has
+    /// founded the former one or not.
+    pub fn follow(&self, origin: &Origin, address: &str) -> Result<(), StoreError> {
+        self.write(|write| {
+            write.delete_table(LOG)?;
+            write.delete_table(FACTS)?;
+            write.open_table(LOG)?;
+            put_fact(write, "successor", &address)?;
+            put_fact(write, "origin", origin)
+        })
+    }
+
+    /// The address of a member of the cluster that continues the node's former one.
+    pub fn successor(&self) -> Result<Option<String>, StoreError> {
+        self.fact("successor")
+    }
+
     /// The last snapshot.
     pub(super) fn snapshot<T: DeserializeOwned>(&self) -> Result<Option<T>, StoreError> {
         self.fact("snapshot")
@@ -282,8 +340,9 @@ impl RaftLogStorage<Types> for Store {
         &mut self,
         committed: Option<LogId<VoterId>>,
     ) -> Result<(), StorageError<VoterId>> {
-        // Only a hint: openraft finds the value again.
+        // Synced later (`Store::sync_committed`), so that commits are not slowed.
         let saved = self.commit(Durability::None, |write| put_fact(write, "committed", &committed));
+        self.0.is_unsynced.store(true, Relaxed);
         saved.map_err(write_failed)
     }
 

@@ -203,6 +203,11 @@ impl Setup {
         self
     }
 
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.node_timeout = timeout;
+        self
+    }
+
     pub fn waits_for_data(mut self) -> Self {
         self.settings.waits_for_data = true;
         self

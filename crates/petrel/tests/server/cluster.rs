@@ -1,6 +1,6 @@
 //! A server as a member of a cluster, by the command line.
 
-use crate::harness::{Client, Scratch, Server, eventually, run_to_end};
+use crate::harness::{Client, Scratch, Server, eventually, run_to_end, show};
 use crate::http::get;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -27,6 +27,19 @@ pub fn join(member: &Server) -> String {
 
 pub fn call(client: &mut Client, command: &str) -> String {
     client.text(&command.split(' ').collect::<Vec<_>>())
+}
+
+/// Like [`call`], but connects again if the server closes the connection, as when no other owner
+/// acknowledges the command's changes.
+pub fn call_or_reconnect(server: &Server, client: &mut Client, command: &str) -> String {
+    client.send(&command.split(' ').collect::<Vec<_>>());
+    match client.receive() {
+        Some(reply) => show(&reply),
+        None => {
+            *client = server.connect();
+            "closed".into()
+        }
+    }
 }
 
 /// Waits until a server serves its cluster's data.
@@ -272,7 +285,7 @@ pub fn count_meanwhile<T>(servers: &[&Server], during: impl FnOnce() -> T) -> (V
                 scope.spawn(move || {
                     let mut values = Vec::new();
                     while !is_over.load(Relaxed) {
-                        let value = call(&mut client, "INCR counter");
+                        let value = call_or_reconnect(server, &mut client, "INCR counter");
                         // Refused while its home is changing, or unknown.
                         if value.parse::<u64>().is_ok() {
                             values.push(value);

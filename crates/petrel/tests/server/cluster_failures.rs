@@ -1,8 +1,11 @@
 //! Reports of a cluster about members that fail, leave and return.
 
 use crate::cluster::{FOUND, await_line, await_service, call, join, scratch, start};
-use crate::harness::{Client, Server, eventually, free_port};
+use crate::cluster_slots::have_shares;
+use crate::cluster_takeover::eventually as eventually_though_busy;
+use crate::harness::{Client, Server, eventually, free_port, show};
 use crate::http::get;
+use std::time::Duration;
 
 const TIMEOUT: &str = "--cluster-node-timeout 4000";
 
@@ -102,6 +105,33 @@ fn a_node_that_has_failed_is_forgotten_by_all() {
 }
 
 #[test]
+fn the_founder_dies_as_soon_as_three_members_vote() {
+    let flags = format!("{TIMEOUT} --cluster-copies 2");
+    let mut founder = start(scratch("secret"), &format!("{FOUND} {flags}"));
+    await_service(&founder);
+    let joined = format!("{} {flags}", join(&founder));
+    let others = [(); 2].map(|()| start(scratch("secret"), &joined));
+    for member in [&founder, &others[0], &others[1]] {
+        let mut client = await_service(member);
+        eventually("three members vote", || field(&mut client, "cluster_voters") == 3);
+        eventually("all know it", || field(&mut client, "cluster_voters_missing") == 0);
+        // Slots that only the founder has wait for it.
+        await_whole(member);
+    }
+    founder.signal(libc::SIGKILL);
+    founder.exit_code();
+    for member in &others {
+        let mut client = member.connect();
+        eventually("the founder is removed", || field(&mut client, "cluster_failed_nodes") == 1);
+        for at in 0..20 {
+            eventually("the others serve", || {
+                call(&mut client, &format!("SET key{at} new")) == "OK"
+            });
+        }
+    }
+}
+
+#[test]
 fn a_member_without_the_majority_is_alive_and_not_ready() {
     let founder = start(scratch("secret"), &format!("{FOUND} {TIMEOUT}"));
     await_service(&founder);
@@ -118,4 +148,78 @@ fn a_member_without_the_majority_is_alive_and_not_ready() {
     assert_eq!(get(port, "/health").0, "HTTP/1.1 200 OK");
     founder.signal(libc::SIGCONT);
     eventually("it is ready again", || get(port, "/ready").0 == "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn commands_wait_while_a_member_that_was_stopped_renews_its_lease() {
+    let flags = "--cluster-node-timeout 3000 --cluster-copies 2";
+    let founder = start(scratch("secret"), &format!("{FOUND} {flags}"));
+    await_service(&founder);
+    let others = [(); 2].map(|()| start(scratch("secret"), &format!("{} {flags}", join(&founder))));
+    let servers = [&founder, &others[0], &others[1]];
+    let mut replies = Vec::new();
+    // A busy machine may stop it for longer: it is removed then, or the wait is over.
+    for _ in 0..20 {
+        eventually_though_busy("each member has its share", || have_shares(&servers, 2));
+        let mut clients = others.each_ref().map(Server::connect);
+        others[0].signal(libc::SIGSTOP);
+        // Longer than the lease lasts, which is a tenth shorter than the node timeout.
+        std::thread::sleep(Duration::from_millis(2750));
+        for client in &mut clients {
+            (0..100).for_each(|at| client.send(&["SET", &format!("key{at}"), "value"]));
+        }
+        // The leader renews nothing meanwhile.
+        founder.signal(libc::SIGSTOP);
+        others[0].signal(libc::SIGCONT);
+        std::thread::sleep(Duration::from_millis(100));
+        founder.signal(libc::SIGCONT);
+        replies = clients
+            .iter_mut()
+            .flat_map(|client| (0..100).map(|_| client.receive()).collect::<Vec<_>>())
+            .map(|reply| reply.map_or("closed".into(), |reply| show(&reply)))
+            .collect();
+        if replies.iter().all(|reply| reply == "OK") {
+            return;
+        }
+    }
+    panic!("commands were refused each time: {replies:?}");
+}
+
+/// Sends pipelines until the server closes the connection; returns all replies.
+fn load(mut client: Client, which: usize) -> Vec<String> {
+    let mut replies = Vec::new();
+    for round in 0.. {
+        for at in 0..50 {
+            client.send(&["SET", &format!("key{which}:{at}"), &round.to_string()]);
+        }
+        for _ in 0..50 {
+            let Some(reply) = client.receive() else { return replies };
+            replies.push(show(&reply));
+        }
+    }
+    replies
+}
+
+#[test]
+fn a_member_that_is_stopped_in_order_answers_its_clients_first() {
+    let flags = "--cluster-node-timeout 20000 --cluster-copies 2 --shutdown-timeout 120";
+    let founder = start(scratch("secret"), &format!("{FOUND} {flags}"));
+    await_service(&founder);
+    let others = [(); 2].map(|()| start(scratch("secret"), &format!("{} {flags}", join(&founder))));
+    eventually("each member has its share", || have_shares(&[&founder, &others[0], &others[1]], 2));
+    let [mut second, _third] = others;
+    let loads: Vec<_> = (0..8)
+        .map(|which| {
+            let client = second.connect();
+            std::thread::spawn(move || load(client, which))
+        })
+        .collect();
+    let mut client = founder.connect();
+    eventually("there is load", || field(&mut client, "cluster_commands_served") > 1000);
+    second.signal(libc::SIGTERM);
+    let replies: Vec<String> = loads.into_iter().flat_map(|load| load.join().unwrap()).collect();
+    assert_eq!(second.exit_code(), Some(0), "{}", second.output());
+    let unknown = replies.iter().filter(|reply| reply.starts_with("UNKNOWN")).count();
+    let output = second.output();
+    assert!(unknown == 0 && replies.len() > 1000, "{unknown} of {}: {output}", replies.len());
 }

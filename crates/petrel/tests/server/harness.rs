@@ -302,6 +302,15 @@ impl Client {
         sent.is_ok()
     }
 
+    /// Sets the maximum time for the next bytes to arrive.
+    pub fn set_patience(&self, patience: Duration) {
+        match &self.stream {
+            Stream::Unix(unix) => unix.set_read_timeout(Some(patience)),
+            Stream::Tcp(tcp) => tcp.set_read_timeout(Some(patience)),
+        }
+        .unwrap();
+    }
+
     /// Says that nothing more will be sent, and goes on to read.
     pub fn end_sending(&self) {
         match &self.stream {

@@ -13,6 +13,7 @@ mod blocking;
 #[cfg(feature = "object-store")]
 mod bucket;
 mod check;
+mod cli;
 mod clients;
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -30,6 +31,8 @@ mod cluster_network;
 mod cluster_refusals;
 #[cfg(feature = "cluster")]
 mod cluster_slots;
+#[cfg(feature = "cluster")]
+mod cluster_takeover;
 mod compatibility;
 mod configuration;
 mod console;

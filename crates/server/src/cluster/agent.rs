@@ -24,7 +24,9 @@ use petrel_commands::Fail;
 use petrel_net::Poll;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{
+    Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
+};
 use std::time::{Duration, Instant};
 
 /// Number of commands taken before anything is sent.
@@ -111,6 +113,8 @@ pub(super) struct Agent {
     pub(super) answering: Answering,
     /// Members on other hosts.
     pub(super) elsewhere: NodeSet,
+    /// Whether the other members were notified that this server keeps data on disk.
+    keeps_data: bool,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
     /// Time of the last [`Agent::collect_memory`].
@@ -142,6 +146,7 @@ impl Agent {
         Agent {
             node,
             has_news: false,
+            keeps_data: false,
             replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
             collected: None,
             machine,
@@ -203,6 +208,8 @@ impl Agent {
     /// Handles received messages and sends; returns whether there is more to do at once.
     fn turn(&mut self) -> bool {
         self.machine.begin_turn();
+        self.note_keeping();
+        let drains = self.membership.drain.is_wanted.load(Acquire);
         let (mut has_more, mut has_taken_all) = (false, false);
         // The commands of these clients are in the queue by now, or before it.
         let unwatched = std::mem::take(&mut *self.membership.unwatched.lock());
@@ -222,7 +229,10 @@ impl Agent {
             }
         }
         self.note_answering();
-        has_more |= self.receive_all();
+        // Other members' commands wait in the sockets until the lease is renewed.
+        if !self.membership.is_renewing() {
+            has_more |= self.receive_all();
+        }
         if !self.deferred.is_empty() {
             self.retry_deferred();
         }
@@ -240,10 +250,30 @@ impl Agent {
         self.machine.end_turn();
         has_more |= self.send();
         self.deliver_replies();
+        if drains && has_taken_all && self.is_drained() {
+            self.membership.drain.is_over.store(true, Release);
+        }
         if std::mem::take(&mut self.has_news) {
             self.wake_awaiting();
         }
         has_more
+    }
+
+    /// Reports once that this server keeps data on disk: its slots do not start empty elsewhere.
+    fn note_keeping(&mut self) {
+        let config = &self.machine.host.config;
+        if !self.keeps_data && (config.appendonly || !config.save.is_empty()) {
+            self.keeps_data = true;
+            self.transport.keeps_data();
+        }
+    }
+
+    /// Whether no client waits for a reply that depends on other members, except blocked ones.
+    fn is_drained(&self) -> bool {
+        let workers = &self.machine.host.server.workers;
+        self.deferred.is_empty()
+            && self.waiting.values().all(|waiting| waiting.is_parked)
+            && !workers.iter().any(|worker| worker.awaits_owners.load(Relaxed))
     }
 
     /// Wakes workers with output that waits for other owners.
@@ -260,6 +290,7 @@ impl Agent {
         let is_waiting = |linked: &Linked| linked.is_early() || linked.pipe.is_blocked();
         let has_to_retry =
             !self.deferred.is_empty() || self.linked.values().any(is_waiting) || self.copies_go_on;
+        let has_to_retry = has_to_retry || self.membership.is_renewing();
         let pause = if has_to_retry {
             RETRY_PAUSE
         } else {
@@ -357,6 +388,9 @@ impl Agent {
     /// Whether a command can be sent to the primary of its slots, or executed if that is here.
     fn routability(&self, call: &Call) -> Routability {
         match self.node.route_of(&call.slots, call.by_key) {
+            Route::Here if self.membership.is_renewing() => {
+                Routability::Closed(Fail::SLOT_UNSERVED)
+            }
             Route::Here | Route::Apart => Routability::Open,
             Route::At(primary) if self.node.is_linked(primary) => Routability::Open,
             Route::At(_) => Routability::Closed(Fail::PRIMARY_UNREACHABLE),
@@ -372,7 +406,9 @@ impl Agent {
                 return self.forward(forward);
             }
             // Nothing changes soon without a majority.
-            Routability::Closed(fail) if !self.membership.has_lease() => {
+            Routability::Closed(fail)
+                if !self.membership.has_lease() && !self.membership.is_renewing() =>
+            {
                 return self.turn_back(&forward, &fail);
             }
             _ => {}

@@ -9,6 +9,7 @@
 //! ```
 
 use super::agent::{Agent, MemberPhase};
+use super::aside;
 use super::machine::Machine;
 use super::state::copy::{Incoming, Part, Sent, Share};
 use super::state::membership::Membership;
@@ -355,6 +356,9 @@ fn replace_data(
     let config = server.config.snapshot();
     check(&file, len, leniency(&config)).map_err(|error| unsound(&error))?;
     file.rewind().map_err(|error| unsound(&error))?;
+    if membership.has_data() {
+        aside::keep(server)?;
+    }
     let noted = membership.note_data(false);
     noted.map_err(|error| format!("cannot record that the data are being replaced: {error}"))?;
     let start = Instant::now();

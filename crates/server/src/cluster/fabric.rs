@@ -9,7 +9,10 @@ use crate::lifecycle::listening::once_free;
 use crate::lifecycle::process::Process;
 use crate::server::Server;
 use petrel_cluster::{Identity, SlotSet, View};
-use petrel_fabric::{Connection, Events, Fabric, Hold, Level, Role, Settings, Start};
+use petrel_commands::UnservedFigures;
+use petrel_fabric::{
+    Connection, Events, Fabric, GivenUp, Hold, Level, Role, Settings, Start, Unserved,
+};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -125,6 +128,50 @@ pub(super) fn failed(fabric: &Fabric) -> Vec<MemberInfo> {
     fabric.failed().iter().map(shown).collect()
 }
 
+/// Slots without owners, by the node that they wait for.
+pub(super) fn unserved(fabric: &Fabric) -> Vec<UnservedFigures> {
+    let figures = |of: &Unserved| {
+        let awaited = of.awaited.as_ref();
+        UnservedFigures {
+            slots: of.count(),
+            ranges: of.ranges(),
+            since: of.since_ms.unwrap_or(0) / 1000,
+            awaited: awaited.map(|node| name(node.uuid)).unwrap_or_default(),
+            address: awaited.map(|node| node.client.clone()).unwrap_or_default(),
+        }
+    };
+    fabric.unserved().iter().map(figures).collect()
+}
+
+/// Logs the nodes and slots that the operator has given up.
+pub(super) fn log_given_up(given_up: &GivenUp) {
+    let shown = |node: &petrel_fabric::MemberInfo| {
+        format!("node {} ({} at {})", node.number, name(node.uuid), node.client)
+    };
+    match given_up {
+        GivenUp::Slots(unserved) => {
+            for of in unserved {
+                let node = of.awaited.as_ref().map_or_else(|| "a node".into(), shown);
+                tracing::warn!(
+                    "cluster: CLUSTER FAILOVER TAKEOVER gives up {node} as the last owner of {} hash slots ({}): they \
+                     continue with the data of a former owner that has returned, or empty; what only the last \
+                     owner has is lost to the cluster",
+                    of.count(),
+                    of.ranges()
+                );
+            }
+        }
+        GivenUp::Members(members) => {
+            let members: Vec<String> = members.iter().map(shown).collect();
+            tracing::warn!(
+                "cluster: CLUSTER FAILOVER TAKEOVER: this node continues the cluster without {}: changes that only they \
+                 have are lost to the cluster; hash slots of which this node has no copy wait for them",
+                members.join(", ")
+            );
+        }
+    }
+}
+
 /// The agent's ears.
 struct FromFabric(Arc<Membership>, Arc<dyn Process>);
 
@@ -197,6 +244,10 @@ impl Transport for ToFabric {
 
     fn may_claim(&self, own: Identity) -> (bool, u64) {
         self.0.may_claim(own)
+    }
+
+    fn keeps_data(&self) {
+        self.0.keeps_data();
     }
 
     fn arrived(&self, own: Identity, epoch: u64, slots: &SlotSet) {

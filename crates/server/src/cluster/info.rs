@@ -3,7 +3,7 @@
 use super::state::membership::{Figures, State};
 use super::transport::{MemberInfo, Role};
 use petrel_cluster::SLOTS;
-use petrel_commands::HeldFigures;
+use petrel_commands::{HeldFigures, UnservedFigures};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,6 +14,10 @@ pub(super) struct Redundancy {
     pub failed: usize,
     /// Members that vote.
     pub voters: usize,
+    /// Slots without owners, by the node that they wait for.
+    pub unserved: Vec<UnservedFigures>,
+    /// Votes that the members could have beside these.
+    pub missing_voters: usize,
     /// Number of members that are to hold each slot; none: all data members.
     pub copies: Option<usize>,
 }
@@ -40,7 +44,8 @@ pub(super) fn info(
     held: HeldFigures,
     redundancy: Redundancy,
 ) -> String {
-    let Redundancy { failed, voters, copies } = redundancy;
+    let Redundancy { failed, voters, missing_voters, unserved, copies } = redundancy;
+    let unserved: usize = unserved.iter().map(|of| of.slots).sum();
     let primaries = state.view.slots.primaries();
     let slots = |is_counted: &dyn Fn(u16) -> bool| {
         let counted = primaries.iter().filter(|(_, _, node)| is_counted(node.0));
@@ -52,15 +57,17 @@ pub(super) fn info(
     let in_order = slots(&|node| state.is_serving && (Some(node) == me || reached.contains(&node)));
     let is_whole = in_order == usize::from(SLOTS);
     let size = primaries.iter().map(|(_, _, node)| node.0).collect::<BTreeSet<u16>>().len();
-    let lines: [(&str, String); 21] = [
+    let lines: [(&str, String); 23] = [
         ("cluster_state", if is_whole { "ok" } else { "fail" }.into()),
         ("cluster_slots_assigned", assigned.to_string()),
         ("cluster_slots_ok", in_order.to_string()),
         ("cluster_slots_fail", (assigned - in_order).to_string()),
+        ("cluster_slots_unserved", unserved.to_string()),
         ("cluster_slots_under_replicated", under_replicated(state, copies).to_string()),
         ("cluster_known_nodes", (state.members.len() + failed).to_string()),
         ("cluster_failed_nodes", failed.to_string()),
         ("cluster_voters", voters.to_string()),
+        ("cluster_voters_missing", missing_voters.to_string()),
         ("cluster_size", size.to_string()),
         ("cluster_current_epoch", state.view.epoch.to_string()),
         ("cluster_slots_held", held.slots.to_string()),

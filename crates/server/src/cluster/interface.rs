@@ -11,9 +11,9 @@ use petrel_cluster::{Identity, Lanes, Need, SLOTS, slot_of};
 use petrel_commands::clock::Tick;
 use petrel_commands::{
     Call, Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Outcome, PeerFigures, Primary, Rest,
-    ShownSlots, Ticket, UnsafeChanges,
+    ShownSlots, Ticket, UnsafeChanges, UnservedFigures,
 };
-use petrel_fabric::Copies;
+use petrel_fabric::{Copies, Fabric, NoTakeOver};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -92,6 +92,10 @@ impl Cluster for Membership {
         Tick::of(self.lease_until.load(Acquire))
     }
 
+    fn awaits_lease(&self) -> bool {
+        self.is_renewing()
+    }
+
     fn lacks_data(&self) -> Option<Fail> {
         self.is_witness.then_some(Fail::WITNESS)
     }
@@ -145,6 +149,28 @@ impl Cluster for Membership {
         others.map(figures).collect()
     }
 
+    fn take_over(&self) -> Outcome {
+        let fabric = self.fabric.lock().clone().ok_or(Fail::NO_CLUSTER)?;
+        let given_up = fabric.take_over().map_err(|why| match why {
+            NoTakeOver::NotNeeded => Fail::fixed(
+                "ERR There is nothing to take over: every hash slot has an owner, and the majority is reachable",
+            ),
+            NoTakeOver::TooEarly => Fail::fixed(
+                "ERR The majority was reachable less than two cluster-node-timeout ago: wait, and see whether it returns",
+            ),
+            NoTakeOver::NoState => Fail::fixed(
+                "ERR This node cannot continue the cluster: it holds no data, or does not know the other members",
+            ),
+        })?;
+        fabric::log_given_up(&given_up);
+        Ok(())
+    }
+
+    fn unserved(&self) -> Vec<UnservedFigures> {
+        let fabric = self.fabric.lock().clone();
+        fabric.map_or_else(Vec::new, |fabric| fabric::unserved(&fabric))
+    }
+
     fn info(&self) -> String {
         let failed = self.failed().len();
         let fabric = self.fabric.lock().clone();
@@ -152,8 +178,10 @@ impl Cluster for Membership {
             Some(Copies::Of(copies)) => Some(usize::from(copies.max(1))),
             Some(Copies::All) | None => None,
         };
-        let voters = fabric.map_or(0, |fabric| fabric.voters());
-        let redundancy = info::Redundancy { failed, voters, copies };
+        let voters = |of: fn(&Fabric) -> usize| fabric.as_deref().map_or(0, of);
+        let (voters, missing_voters) = (voters(Fabric::voters), voters(Fabric::missing_voters));
+        let unserved = self.unserved();
+        let redundancy = info::Redundancy { failed, voters, missing_voters, unserved, copies };
         info::info(&self.state(), self.has_lease(), &self.figures, self.held(), redundancy)
     }
 

@@ -1,5 +1,5 @@
-//! A stop of the server: other members take its hash slots over first, then it leaves, so that
-//! no write is refused meanwhile.
+//! A stop of the server: other members take its hash slots over first, so that no write is refused
+//! meanwhile. Then forwarded commands are answered, and it leaves.
 
 use super::state::membership::Membership;
 use super::transport::{Hold, MemberInfo};
@@ -7,6 +7,7 @@ use crate::state::member::Member;
 use petrel_cluster::{Identity, SlotOwners};
 use petrel_fabric::Fabric;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
 
 /// Between two looks.
@@ -49,6 +50,19 @@ impl Member for Membership {
         let state = self.state();
         if let Some(own) = state.me.filter(|_| state.is_serving) {
             fabric.hold_slots(own, Hold::Take);
+        }
+    }
+
+    fn drain(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        self.drain.is_wanted.store(true, Release);
+        self.waker.wake();
+        while !self.drain.is_over.load(Acquire) && self.has_to_leave() {
+            if Instant::now() >= until {
+                tracing::warn!("cluster: shutting down before all commands are answered");
+                break;
+            }
+            std::thread::sleep(LOOK);
         }
     }
 

@@ -25,6 +25,10 @@ const ACKNOWLEDGE_PAUSE: Duration = Duration::from_millis(2);
 /// Time for which commands wait for a member without a link, while this one has no majority either.
 const LOST_MAX: Duration = Duration::from_secs(1);
 
+/// Time after which a link is closed on which nothing is acknowledged, or a third of a node timeout
+/// (`petrel_fabric`).
+const NOTICED_AFTER: Duration = Duration::from_secs(2);
+
 /// A link that is up.
 pub(super) struct Linked {
     pub link: Link,
@@ -80,8 +84,9 @@ impl Agent {
         });
         self.lost = lost.collect();
         let timeout = self.machine.host.config.cluster.node_timeout;
+        let timeout = Duration::from_millis(timeout.into());
         let limit = match self.membership.has_lease() {
-            true => 2 * Duration::from_millis(timeout.into()),
+            true => (2 * timeout).saturating_sub(NOTICED_AFTER.max(timeout / 3)).max(timeout),
             false => LOST_MAX,
         };
         for (&number, since) in &mut self.lost {
@@ -257,7 +262,9 @@ impl Agent {
     /// thread that wakes this one.
     pub(super) fn wait(&mut self, pause: Duration) {
         let (mut awaited, mut numbers) = (Vec::new(), Vec::new());
-        for (&number, linked) in self.linked.iter().filter(|(_, linked)| !linked.is_early()) {
+        let is_read = !self.membership.is_renewing();
+        let read = self.linked.iter().filter(|(_, linked)| is_read && !linked.is_early());
+        for (&number, linked) in read {
             let Some(socket) = linked.pipe.socket() else { continue };
             awaited.push(Awaited { socket, to_write: linked.pipe.is_blocked() });
             numbers.push(number);

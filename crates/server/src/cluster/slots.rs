@@ -4,16 +4,18 @@
 //! ```text
 //!  admitted   slots wait for it, their last owner, and its data are the cluster's
 //!             -> asks for them, and waits until a view gives it them, or they wait no longer
-//!  then       serves, and removes the keys of all other slots; when that is done, takes its share
+//!  then       keeps the files that have keys of other slots (`aside.rs`), serves, and removes
+//!             these keys; when that is done, takes its share
 //!  incoming   the primaries' data arrive one after another, and are loaded beside the present data
 //!             -> says that they have arrived
 //! ```
 
 use super::agent::{Agent, MemberPhase};
+use super::aside;
 use super::copy::FAILURE_PAUSE;
 use super::state::copy::Incoming;
-use super::state::slots::SlotLoad;
-use super::transport::Hold;
+use super::state::slots::{Aside, SlotLoad};
+use super::transport::{Hold, Role};
 use crate::durability::replace::{check, leniency};
 use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
@@ -50,7 +52,12 @@ impl Agent {
             if self.awaits_claimed_slots() {
                 return false;
             }
-            self.node.mark_other_slots();
+            if matches!(self.slots.aside, Aside::NotBegun) {
+                self.node.mark_other_slots();
+            }
+            if !self.has_kept_files() {
+                return false;
+            }
             self.report_leftover();
             self.serve();
         }
@@ -62,6 +69,49 @@ impl Agent {
         }
         self.report_arrivals();
         self.node.report_evicted(&mut self.machine) | goes_on
+    }
+
+    /// Whether the files of the former incarnation are kept, if keys are going to be removed.
+    fn has_kept_files(&mut self) -> bool {
+        self.slots.aside = match std::mem::take(&mut self.slots.aside) {
+            Aside::NotBegun => self.begin_to_keep_files(),
+            Aside::Failed(at) if at.elapsed() >= FAILURE_PAUSE => self.begin_to_keep_files(),
+            Aside::Runs(thread) if thread.is_finished() => {
+                let kept = thread.join().unwrap_or_else(|_| Err("the thread panicked".into()));
+                match kept {
+                    Ok(()) => Aside::Done,
+                    Err(why) => {
+                        tracing::error!("cluster: {why}");
+                        Aside::Failed(Instant::now())
+                    }
+                }
+            }
+            other => other,
+        };
+        matches!(self.slots.aside, Aside::Done)
+    }
+
+    fn begin_to_keep_files(&self) -> Aside {
+        let (former, own) = (self.node.former_slots(), self.identity());
+        let members = self.membership.state.lock().members.clone();
+        let own = members.iter().find(|member| member.identity == own);
+        let is_owner = own.is_some_and(|own| own.role == Role::Data);
+        if former.is_empty() || !is_owner || !self.membership.has_data() {
+            return Aside::Done;
+        }
+        let (server, membership) = (self.machine.host.server.clone(), self.membership.clone());
+        let work = move || {
+            let kept = aside::keep_if_needed(&server, &former);
+            membership.waker.wake();
+            kept
+        };
+        match std::thread::Builder::new().name("petrel-aside".into()).spawn(work) {
+            Ok(thread) => Aside::Runs(thread),
+            Err(error) => {
+                tracing::error!("cluster: no thread can be started to keep files: {error}");
+                Aside::Failed(Instant::now())
+            }
+        }
     }
 
     /// Says that keys are removed: those of hash slots that are not this member's.

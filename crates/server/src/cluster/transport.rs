@@ -54,11 +54,14 @@ pub trait Transport: Send {
     /// Publishes the data that the member holds; views show the result.
     fn hold(&self, _own: Identity, _hold: Hold) {}
 
-    /// If slots have few owners: whether some wait for this member, their last owner, and the epoch
-    /// of that view.
+    /// If slots have few owners: whether some wait for this member, their last owner, or it has to
+    /// report that it has data of slots that wait for another one; and the epoch of that view.
     fn may_claim(&self, _own: Identity) -> (bool, u64) {
         (false, 0)
     }
+
+    /// Says that this server keeps data on disk.
+    fn keeps_data(&self) {}
 
     /// Says of which slots this member has got the data, in the view of this epoch.
     fn arrived(&self, _own: Identity, _epoch: u64, _slots: &SlotSet) {}

@@ -29,7 +29,7 @@ Cluster {
         "Role of the server: data holds keys and votes; cache holds copies of the keys read there; witness votes and holds no data";
     copies: CopyCount = "cluster-copies", AllOr { max: 64 }, "2", AtStart,
         "Number of members that hold each key, or all; set when the cluster is founded. With fewer copies than members, the cluster can hold more data than one member";
-    acknowledge: u16 = "cluster-acknowledge", Number { min: 1, max: 2 }, "1", AtStart,
+    acknowledge: u16 = "cluster-acknowledge", Number { min: 1, max: 2 }, "2", AtStart,
         "Number of owners that have a change before a client sees it. With 2, no change that a client has seen is lost with one member, and replies wait for one round trip to another owner; the same at all members";
     zone: Text = "cluster-zone", AnyText, "", AtStart,
         "Failure domain of the server, such as a rack: copies of a key are placed in different zones if possible";

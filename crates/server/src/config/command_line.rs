@@ -26,6 +26,8 @@ pub enum Invocation {
     Backups(String),
     /// Ask a server whether it answers, and leave.
     Ping(PingLine),
+    /// Execute commands at a server, as these arguments of `petrel cli` say, and leave.
+    Cli(Vec<OsString>),
     /// Start the server.
     Start(CommandLine),
 }

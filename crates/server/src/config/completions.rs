@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::subcommand::Subcommand;
+use super::subcommand::{Subcommand, takes_value};
 use super::table::{Group, Param};
 use super::value::Rule;
 
@@ -42,7 +42,7 @@ pub fn bash() -> String {
          \u{20}       esac\n\
          \u{20}       if [[ -n $words ]]; then\n\
          \u{20}           case ${{COMP_WORDS[1]}} in\n\
-         \u{20}               check | ping) files=-f ;;\n\
+         \u{20}               check | cli | ping) files=-f ;;\n\
          \u{20}               help) words+=' {subcommands} {parameters}' ;;\n\
          \u{20}           esac\n\
          \u{20}           _petrel_reply\n\
@@ -96,7 +96,7 @@ pub fn zsh() -> String {
     for subcommand in Subcommand::ALL {
         let _ = write!(text, "      {}) _arguments", subcommand.name());
         for (name, about) in subcommand.options().iter().chain(&[("--help", "print help")]) {
-            let value = if *name == "--timeout" { ":seconds: " } else { "" };
+            let value = if takes_value(name) { ":value:_files" } else { "" };
             let _ = write!(text, " {}", quoted(&format!("{name}[{}]{value}", bracketed(about))));
         }
         let operands = match subcommand {
@@ -104,6 +104,7 @@ pub fn zsh() -> String {
             Subcommand::Ping => " ':address:_files'",
             Subcommand::Help => " ':topic:_petrel_topics'",
             Subcommand::Backups => " ':URL: '",
+            Subcommand::Cli => " '*:command: '",
             Subcommand::Version => "",
         };
         // The subcommand itself is the first operand.
@@ -142,8 +143,8 @@ pub fn fish() -> String {
             writeln!(text, "complete -c petrel -n __fish_is_first_token -a {name} -d {summary}");
         let seen = format!("-n '__fish_seen_subcommand_from {name}'");
         for (option, about) in subcommand.options().iter().chain(&[("--help", "print help")]) {
+            let value = if takes_value(option) { " -r" } else { "" };
             let option = option.trim_start_matches('-');
-            let value = if option == "timeout" { " -x" } else { "" };
             let about = quoted(about);
             let _ = writeln!(text, "complete -c petrel {seen} -l {option}{value} -d {about}");
         }

@@ -1,4 +1,5 @@
-//! Subcommands of the program: `petrel version`, `help`, `check`, `backups` and `ping`.
+//! Subcommands of the program: `petrel version`, `help`, `check`, `backups`, `ping` and
+//! `cli`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -22,6 +23,8 @@ pub enum Subcommand {
     Backups,
     /// Asks a server whether it answers.
     Ping,
+    /// Executes commands at a server; reads its own arguments.
+    Cli,
 }
 
 /// Topic of a help text.
@@ -90,9 +93,81 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum time limit of `ping`, in seconds: an hour, so that no check hangs for days.
 const TIMEOUT_MAX: f64 = 3600.0;
 
+/// Long options of `cli`, for completions and the manual page.
+const CLI_OPTIONS: &[(&str, &str)] = &[
+    ("--askpass", "read the password from the terminal"),
+    ("--bigkeys", "find the keys with most elements"),
+    ("--cacert", "file of trusted certificates"),
+    ("--cacertdir", "directory of trusted certificates"),
+    ("--cert", "file of the client's certificate"),
+    ("--count", "COUNT of SCAN"),
+    ("--csv", "print replies as CSV"),
+    ("--cursor", "first cursor of SCAN"),
+    ("--eval", "execute the script of a file"),
+    ("--functions-rdb", "store the server's functions as an RDB file"),
+    ("--hotkeys", "find the keys with the highest LFU counters"),
+    ("--insecure", "accept any certificate"),
+    (
+        "--intrinsic-latency",
+        "measure for so many seconds how long this machine does not run a process",
+    ),
+    ("--json", "print replies as JSON"),
+    ("--key", "file of the client's key"),
+    ("--latency", "measure the time of PING"),
+    ("--latency-history", "measure the time of PING, a line per interval"),
+    ("--memkeys", "find the keys with most memory"),
+    ("--memkeys-samples", "find the keys with most memory, from so many samples per key"),
+    ("--no-auth-warning", "do not warn of a password among the arguments"),
+    ("--no-raw", "print replies with their types"),
+    ("--pass", "password"),
+    ("--pattern", "pattern of keys"),
+    ("--pipe", "send requests from standard input"),
+    ("--pipe-timeout", "seconds to wait for the last reply"),
+    ("--quoted-input", "take the arguments as quoted strings"),
+    ("--quoted-json", "print replies as JSON in ASCII"),
+    ("--quoted-pattern", "pattern of keys, as a quoted string"),
+    ("--raw", "print replies as bytes"),
+    ("--rdb", "store the server's data as an RDB file"),
+    ("--replica", "print the commands that a replica is sent"),
+    ("--scan", "list the keys"),
+    ("--show-pushes", "print pushes of RESP3: yes or no"),
+    ("--sni", "name in the server's certificate"),
+    ("--stat", "print a line of statistics per interval"),
+    ("--tls", "connect by TLS"),
+    ("--user", "user of the password"),
+    ("--version", "print the version"),
+];
+
+/// Whether a value follows the option of a subcommand.
+pub(super) fn takes_value(option: &str) -> bool {
+    const OPTIONS: [&str; 19] = [
+        TIMEOUT,
+        "--cacert",
+        "--cacertdir",
+        "--cert",
+        "--count",
+        "--cursor",
+        "--eval",
+        "--functions-rdb",
+        "--intrinsic-latency",
+        "--key",
+        "--memkeys-samples",
+        "--pass",
+        "--pattern",
+        "--pipe-timeout",
+        "--quoted-pattern",
+        "--rdb",
+        "--show-pushes",
+        "--sni",
+        "--user",
+    ];
+    OPTIONS.contains(&option)
+}
+
 impl Subcommand {
     /// Every subcommand, in the order of the help.
-    pub const ALL: [Self; 5] = [Self::Check, Self::Backups, Self::Ping, Self::Version, Self::Help];
+    pub const ALL: [Self; 6] =
+        [Self::Cli, Self::Check, Self::Backups, Self::Ping, Self::Version, Self::Help];
 
     /// The word that calls it.
     pub fn name(self) -> &'static str {
@@ -102,6 +177,7 @@ impl Subcommand {
             Self::Check => "check",
             Self::Backups => "backups",
             Self::Ping => "ping",
+            Self::Cli => "cli",
         }
     }
 
@@ -113,6 +189,7 @@ impl Subcommand {
             Self::Check => "[--fix | --cut] FILE-OR-DIRECTORY ...",
             Self::Backups => "URL",
             Self::Ping => "[--timeout SECONDS] [ADDRESS]",
+            Self::Cli => "[OPTION ...] [COMMAND [ARGUMENT ...]]",
         }
     }
 
@@ -124,6 +201,7 @@ impl Subcommand {
                 (CUT, "cut off an end that is not whole, or everything after a damaged place"),
             ],
             Self::Ping => &[(TIMEOUT, "maximum time for connection and answer, in seconds (3)")],
+            Self::Cli => CLI_OPTIONS,
             _ => &[],
         }
     }
@@ -136,6 +214,7 @@ impl Subcommand {
             Self::Check => "tell whether files are whole, and what they hold",
             Self::Backups => "list the backups in an object store",
             Self::Ping => "ask a server whether it answers, for health checks without a shell",
+            Self::Cli => "execute commands at a server, with the options of redis-cli",
         }
     }
 
@@ -174,6 +253,15 @@ impl Subcommand {
                  the environment, or ask /ready. A server with tls-port alone is asked by http-port or \
                  unixsocket.",
             ],
+            Self::Cli => &[
+                "Executes COMMAND at a server, 127.0.0.1:6379 unless -h HOST, -p PORT, -s SOCKET or -u URI \
+                 name another, and prints its reply. Without a command it reads commands: with completion, \
+                 hints and help on a terminal, else a line each.",
+                "Options stand before the command and are those of redis-cli: -a PASSWORD (better: \
+                 REDISCLI_AUTH in the environment), -n DATABASE, -2 and -3 for the protocol, -c to follow a \
+                 cluster's redirections, -r TIMES, -i SECONDS, -x and -X TAG for an argument from standard \
+                 input, -e to exit with code 1 after an error. petrel cli --help lists them all.",
+            ],
         }
     }
 
@@ -184,6 +272,10 @@ impl Subcommand {
 
     /// Reads the arguments behind its name.
     pub(super) fn parse(self, args: Vec<Vec<u8>>) -> Result<Invocation, ConfigError> {
+        if self == Self::Cli {
+            let args = args.into_iter().map(OsString::from_vec).collect();
+            return Ok(Invocation::Cli(args));
+        }
         let own = args.iter().take_while(|arg| *arg != b"--");
         if own.clone().any(|arg| arg == b"--help" || arg == b"-h") {
             return Ok(Invocation::Help(Topic::Subcommand(self)));
@@ -205,6 +297,7 @@ impl Subcommand {
                 None => Err(self.usage("of which store? Usage: petrel backups URL")),
             },
             Self::Ping => self.ping(words),
+            Self::Cli => unreachable!("its arguments are its own"),
         }
     }
 
@@ -403,7 +496,7 @@ mod tests {
             ("backups a b", "backups: it takes one URL"),
             (
                 "help nosuch",
-                "no parameter and no subcommand (check, backups, ping, version, help) is named 'nosuch'",
+                "no parameter and no subcommand (cli, check, backups, ping, version, help) is named 'nosuch'",
             ),
         ] {
             let error = invoke(&args.split(' ').collect::<Vec<_>>()).unwrap_err().to_string();

@@ -150,6 +150,12 @@ mod starting {
         for subcommand in Subcommand::ALL {
             let expected = Invocation::Help(Topic::Subcommand(subcommand));
             assert_eq!(invoke(&["help", subcommand.name()]).unwrap(), expected);
+            if subcommand == Subcommand::Cli {
+                // Its arguments are its own: -h names a host.
+                let args = vec!["-h".into(), "a".into()];
+                assert_eq!(invoke(&["cli", "-h", "a"]).unwrap(), Invocation::Cli(args));
+                continue;
+            }
             assert_eq!(invoke(&[subcommand.name(), "--help"]).unwrap(), expected);
             assert_eq!(invoke(&[subcommand.name(), "-h"]).unwrap(), expected);
         }

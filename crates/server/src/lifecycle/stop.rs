@@ -6,6 +6,7 @@ use crate::config::{Config, ShutdownFlags};
 use crate::pause::PauseReason;
 use crate::server::Server;
 use crate::state::shutdown::{LOOK, NotStopping};
+use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -63,6 +64,9 @@ impl Server {
         match prepared {
             Ok(()) => {
                 if let Some(member) = self.cluster.get().filter(|_| waits) {
+                    self.pause_clients(PauseReason::Shutdown, unix_ms(), i64::MAX, false);
+                    self.await_writes(&mut ks);
+                    member.drain(patience(&config));
                     member.leave(patience(&config));
                 }
                 self.stop();

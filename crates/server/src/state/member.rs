@@ -14,6 +14,10 @@ pub trait Member: Send + Sync {
     /// Takes the hash slots back: the server does not stop.
     fn take_slots_back(&self);
 
+    /// Waits until clients' commands that were forwarded are answered, except blocked ones, for
+    /// `patience` at most. No further command begins.
+    fn drain(&self, patience: Duration);
+
     /// Leaves the cluster, within `patience`. The data are saved, and no client is served any more.
     fn leave(&self, patience: Duration);
 

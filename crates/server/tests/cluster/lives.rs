@@ -46,6 +46,55 @@ fn without_its_lease_a_member_only_reads() {
     }
 }
 
+/// Sends commands to a member whose lease has just ended: to itself, and through another. Returns
+/// their replies, and the time until the lease was renewed, before the replies or after them.
+fn without_a_lease(members: &Members, key: &str, renews: bool) -> (Vec<Value>, Duration) {
+    let (mut client, mut other) = (members.client(0), members.client(1));
+    let later = Duration::from_secs(600);
+    let begin = Instant::now();
+    members.membership(0).hold_lease(Some(begin));
+    client.send(&[
+        format!("INCR {key}"),
+        "MULTI".into(),
+        format!("INCR {key}"),
+        "EXEC".into(),
+        format!("EVAL return(redis.call('incr',KEYS[1])) 1 {key}"),
+    ]);
+    other.send(&[format!("INCR {key}")]);
+    let mut ended = None;
+    let mut renew = || {
+        members.membership(0).hold_lease(Some(Instant::now() + later));
+        ended.get_or_insert(begin.elapsed());
+    };
+    if renews {
+        // Most are answered before they are read otherwise.
+        std::thread::sleep(Duration::from_millis(30));
+        renew();
+    }
+    let mut replies: Vec<Value> = (0..5).map(|_| client.reply()).collect();
+    replies.push(other.reply());
+    renew();
+    (replies, ended.unwrap_or_default())
+}
+
+#[test]
+fn commands_wait_a_second_for_the_renewal_of_a_lease_that_has_ended() {
+    let members = Members::start_few(3, 2, DELAY);
+    let key = key_at(0, 3, "lease");
+    let mut count = 0;
+    for round in 0..8 {
+        let (replies, ended) = without_a_lease(&members, &key, round % 2 == 0);
+        let texts = format!("{replies:?}");
+        let refused = texts.matches("CLUSTERDOWN Hash slot not served").count();
+        let is_early = ended < Duration::from_millis(990);
+        assert!(refused == 0 || !is_early, "{ended:?}: {texts}");
+        assert!(round % 2 == 0 || refused == 4, "{texts}");
+        count += 4 - refused as i64;
+        let call = members.client(0).call(&format!("GET {key}"));
+        assert!(count == 0 || call == bulk(&count.to_string()), "{count}: {call:?}");
+    }
+}
+
 /// The first member in another life, alone.
 fn again(epoch: u64, incarnation: u32) -> (Identity, Arc<View>, Arc<[MemberInfo]>) {
     let own = Identity { incarnation, ..identity(0) };

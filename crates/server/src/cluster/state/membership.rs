@@ -18,10 +18,16 @@ use petrel_net::{Poll, Waker};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time after the end of the lease for which commands wait for its renewal. As long as a command
+/// waits for a primary that is changing.
+const LEASE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Members have numbers below this.
 pub(in crate::cluster) const NODES_MAX: usize = 64;
@@ -50,6 +56,14 @@ impl Inbox {
     }
 }
 
+/// Wait of a stop for replies to forwarded commands.
+#[derive(Default)]
+pub(in crate::cluster) struct Drain {
+    pub is_wanted: AtomicBool,
+    /// Set by the agent.
+    pub is_over: AtomicBool,
+}
+
 /// State of the cluster shared with the rest of the server.
 pub struct Membership {
     pub(in crate::cluster) tasks: TaskSender,
@@ -61,6 +75,10 @@ pub struct Membership {
     pub(in crate::cluster) lanes: RwLock<Option<Arc<Lanes>>>,
     /// The number of the [`Tick`] until which this member may number changes.
     pub(in crate::cluster) lease_until: AtomicU64,
+    /// The number of the [`Tick`] until which commands wait for a renewal of the lease.
+    pub(in crate::cluster) awaits_lease_until: AtomicU64,
+    /// Progress of [`Member::drain`](crate::state::member::Member::drain).
+    pub(in crate::cluster) drain: Drain,
     pub(in crate::cluster) state: Mutex<State>,
     /// The epoch of a view, and the mark of its primaries.
     pub(in crate::cluster) marked: Mutex<(u64, u64)>,
@@ -194,6 +212,8 @@ impl Membership {
             own: Arc::default(),
             lanes: RwLock::default(),
             lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
+            awaits_lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
+            drain: Drain::default(),
             state: Mutex::default(),
             marked: Mutex::default(),
             figures: Figures::default(),
@@ -229,8 +249,18 @@ impl Membership {
     /// Says until when this member may number changes: no other is appointed in its place before.
     /// None: not at all.
     pub fn hold_lease(&self, until: Option<Instant>) {
-        let until = until.map_or(Tick::LONG_AGO, |until| Clock::get().tick_at(until));
-        self.lease_until.store(until.number(), Release);
+        let tick = |until: Option<Instant>| {
+            until.map_or(Tick::LONG_AGO, |until| Clock::get().tick_at(until)).number()
+        };
+        self.awaits_lease_until.store(tick(until.map(|until| until + LEASE_PATIENCE)), Release);
+        self.lease_until.store(tick(until), Release);
+    }
+
+    /// Whether the lease has ended, but is probably renewed soon: the process was paused.
+    pub(in crate::cluster) fn is_renewing(&self) -> bool {
+        let now = Clock::get().now();
+        let until = |until: &AtomicU64| Tick::of(until.load(Acquire));
+        now >= until(&self.lease_until) && now < until(&self.awaits_lease_until)
     }
 
     pub(in crate::cluster) fn has_lease(&self) -> bool {

@@ -18,6 +18,19 @@ pub(in crate::cluster) struct Slots {
     /// Slots may wait for this member, which has their data.
     pub(in crate::cluster) may_claim: bool,
     pub(in crate::cluster) has_taken: bool,
+    /// The thread that keeps the files of the former incarnation, and its result.
+    pub(in crate::cluster) aside: Aside,
+}
+
+/// Progress of keeping the files of the former incarnation.
+#[derive(Default)]
+pub(in crate::cluster) enum Aside {
+    #[default]
+    NotBegun,
+    Runs(JoinHandle<Result<(), String>>),
+    /// Tried again later.
+    Failed(Instant),
+    Done,
 }
 
 /// A thread that loads data of slots. Dropped, it is stopped and waited for.

@@ -4,7 +4,7 @@ use super::{Report, human};
 use crate::commands::footprint::Footprint;
 use crate::state::outgoing::ReplicaLine;
 use crate::unix_time::unix_ms;
-use petrel_commands::{PeerFigures, built_in_modules};
+use petrel_commands::{PeerFigures, UnservedFigures, built_in_modules};
 use petrel_keyspace::Cursor;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -299,6 +299,12 @@ pub(super) fn cluster(report: &mut Report<'_>) {
     report.field("cluster_enabled", 0);
     if let Some(cluster) = report.server.commands.cluster.get() {
         report.text.push_str(&cluster.info());
+        for (at, unserved) in cluster.unserved().into_iter().enumerate() {
+            let UnservedFigures { slots, ranges, since, awaited, address } = unserved;
+            report.text.push_str(&format!(
+                "cluster_unserved{at}:count={slots},slots={ranges},since={since},awaited={awaited},address={address}\r\n"
+            ));
+        }
         for (at, peer) in cluster.peers().into_iter().enumerate() {
             let PeerFigures { node, is_linked, lag, sent, received, forwarded, served } = peer;
             let link = if is_linked { "connected" } else { "disconnected" };

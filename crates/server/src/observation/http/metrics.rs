@@ -4,7 +4,7 @@
 use crate::commands::info::{fields, figures};
 use crate::observation::traffic::Traffic;
 use crate::server::Server;
-use petrel_commands::PeerFigures;
+use petrel_commands::{PeerFigures, UnservedFigures};
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
@@ -70,6 +70,14 @@ fn workers(server: &Server, page: &mut Page) {
     page.family("worker_clients", "Connections of the worker.", "worker", clients);
 }
 
+type ReadUnserved = fn(&UnservedFigures) -> u64;
+
+/// Figures of slots that wait for a node.
+const UNSERVED: [(&str, &str, ReadUnserved); 2] = [
+    ("slots", "Hash slots without owners that wait for the node.", |of| of.slots as u64),
+    ("since_seconds", "Unix time at which they lost their owners.", |of| of.since),
+];
+
 /// State of the links to other members.
 fn peers(server: &Server, page: &mut Page) {
     type Read = fn(&PeerFigures) -> u64;
@@ -82,6 +90,11 @@ fn peers(server: &Server, page: &mut Page) {
         ("served_total", "Commands executed here for the member.", |peer| peer.served),
     ];
     let Some(cluster) = server.commands.cluster.get() else { return };
+    let unserved = cluster.unserved();
+    for (name, help, read) in UNSERVED {
+        let samples = unserved.iter().map(|of| (of.awaited.clone(), read(of)));
+        page.family(&format!("cluster_unserved_{name}"), help, "awaited", samples);
+    }
     let all = cluster.peers();
     for (name, help, read) in FIGURES {
         let samples = all.iter().map(|peer| (peer.node.to_string(), read(peer)));
