@@ -2,7 +2,7 @@
 
 use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
-use crate::lifecycle::listening::Listening;
+use crate::lifecycle::listening::{Listening, PLAIN};
 use crate::lifecycle::oom::OomScore;
 use crate::lifecycle::process::{Process, Whose, cpu_time};
 use crate::lifecycle::processors::Processors;
@@ -11,7 +11,7 @@ use crate::state::backups::Backups;
 use crate::state::figures::Figures;
 use crate::state::helpers::Helpers;
 use crate::state::log::Durability;
-use crate::state::mailbox::Message;
+use crate::state::mailbox::{Arrival, Message};
 use crate::state::member::Member;
 use crate::state::migrate::Migrator;
 use crate::state::monitor::Monitors;
@@ -28,8 +28,9 @@ pub use crate::unix_time::{unix_ms, unix_now};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, CuckooDefaults, Registry, ServerState, Shared};
 use petrel_keyspace::{Keyspace, Options, Policy, TypeLimits};
-use petrel_net::have_ended;
+use petrel_net::{Endpoint, have_ended};
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -457,6 +458,30 @@ impl Server {
         loads.enumerate().min_by_key(|&(_, load)| load).map_or(0, |(index, _)| index)
     }
 
+    /// Counts a new connection and chooses its worker; returns the worker and the number of the
+    /// connection, or none where there are `maxclients`.
+    pub fn place_connection(&self) -> Option<(usize, u64)> {
+        self.figures.accepted.fetch_add(1, Relaxed);
+        if self.connections() >= self.connections_max.load(Relaxed) {
+            self.figures.refused.fetch_add(1, Relaxed);
+            return None;
+        }
+        // In the order of the connections, whichever worker serves them.
+        let id = self.next_client_id();
+        let worker = self.least_loaded();
+        self.workers[worker].load.fetch_add(1, Relaxed);
+        Some((worker, id))
+    }
+
+    /// Gives one end of a socket pair to a worker, as the connection of a client at this address.
+    /// Returns false where there are `maxclients`.
+    pub fn introduce(&self, socket: OwnedFd, client: Endpoint) -> bool {
+        let Some((worker, id)) = self.place_connection() else { return false };
+        let client = Some(client);
+        self.tell(worker, Message::Adopt(Arrival { listener: PLAIN, socket, id, client }));
+        true
+    }
+
     /// Tells a worker something.
     pub fn tell(&self, worker: usize, message: Message) {
         self.workers[worker].send(message);
@@ -468,10 +493,8 @@ impl Server {
     /// # Errors
     /// The error; nothing has changed then.
     pub fn configure_tls(&self, config: &Config) -> Result<(), Trouble> {
-        let settings = match config.tls.tls_port {
-            0 => None,
-            _ => Some(Arc::new(Settings::read(config)?)),
-        };
+        let is_used = config.tls.tls_port != 0 || config.http_tls && config.http_port != 0;
+        let settings = is_used.then(|| Settings::read(config)).transpose()?.map(Arc::new);
         for warning in settings.iter().flat_map(|settings| &settings.warnings) {
             tracing::warn!("{warning}");
         }

@@ -19,14 +19,14 @@ fn start(backend: &str) -> (Server, u16) {
 }
 
 /// Sends bytes; everything that comes back.
-fn ask(port: u16, request: &[u8]) -> String {
+pub fn ask(port: u16, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     // A request may be refused before all of it is written.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    String::from_utf8(answer).unwrap()
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 pub fn get(port: u16, path: &str) -> (String, String) {
@@ -174,7 +174,7 @@ fn assert_unready(port: u16, why: &str) {
     assert_eq!(get(port, "/health").0, "HTTP/1.1 200 OK", "not ready is no reason to restart");
 }
 
-fn await_ready(port: u16) {
+pub fn await_ready(port: u16) {
     eventually("it is ready", || get(port, "/ready").0 == "HTTP/1.1 200 OK");
 }
 

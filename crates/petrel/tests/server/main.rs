@@ -35,6 +35,7 @@ mod cluster_slots;
 mod cluster_takeover;
 mod compatibility;
 mod configuration;
+mod console;
 mod data;
 mod dialect;
 mod digests;

@@ -95,9 +95,9 @@ fn client(
     })
 }
 
-type Stream = StreamOwned<ClientConnection, TcpStream>;
+pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-fn connect(port: u16, config: &Arc<ClientConfig>) -> Stream {
+pub fn connect(port: u16, config: &Arc<ClientConfig>) -> Stream {
     let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
@@ -118,14 +118,14 @@ fn ping(port: u16, config: &Arc<ClientConfig>) -> std::io::Result<()> {
     Ok(())
 }
 
-struct Fixture {
-    server: Server,
+pub struct Fixture {
+    pub server: Server,
     authority: Authority,
     port: u16,
 }
 
 impl Fixture {
-    fn start(backend: &str, args: &[&str]) -> Self {
+    pub fn start(backend: &str, args: &[&str]) -> Self {
         let scratch = Scratch::new();
         let authority = Authority::new(&scratch, "ca");
         let port = free_port();
@@ -137,7 +137,7 @@ impl Fixture {
         Fixture { server, authority, port }
     }
 
-    fn client(&self, shown: Option<&str>) -> Arc<ClientConfig> {
+    pub fn client(&self, shown: Option<&str>) -> Arc<ClientConfig> {
         client(&self.authority, &self.server.scratch, shown, &TLS13)
     }
 

@@ -156,6 +156,13 @@ pub fn default_file() -> String {
     text
 }
 
+/// A line per parameter: its name, a tab and its help.
+pub fn descriptions() -> String {
+    let line = |param: &Param| format!("{}\t{}\n", param.name, described(param));
+    let groups = Group::TITLES.into_iter().filter(|(group, _)| !group.is_foreign());
+    groups.flat_map(|(group, _)| group.params()).map(line).collect()
+}
+
 fn help_entry(text: &mut String, param: &Param) {
     let mark = if param.mutability.is_fixed() { ' ' } else { '*' };
     let title = format!("{mark} --{} {}", param.name, shown_default(param));

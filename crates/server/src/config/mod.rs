@@ -52,7 +52,7 @@ pub use cluster::Passphrase;
 pub use command_line::{CheckRenames, CommandLine, Invocation};
 pub use completions::{bash, fish, zsh};
 pub use dialect::{note_program, version};
-pub use document::{default_file, help, markdown};
+pub use document::{default_file, descriptions, help, markdown};
 pub use error::{ConfigError, Location, Problem, Source};
 pub use foreign::Foreign;
 pub use logging::{LogFormat, LogLevel, LogTimestamp, SyslogFacility};

@@ -107,9 +107,11 @@ Network {
     port: u16 = "port", Number { min: 0, max: 65535 }, "6379", Runtime,
         "TCP port to listen on; 0 turns TCP off";
     http_port: u16 = "http-port", Number { min: 0, max: 65535 }, "0", Kept,
-        "TCP port of /metrics (Prometheus), /health and /ready (docs/monitoring.md), without authentication; 0 turns it off";
+        "TCP port of /metrics (Prometheus), /health and /ready (docs/monitoring.md), without authentication, and of the web console, /console/; 0 turns it off";
     http_bind: BindAddresses = "http-bind", List("addresses"), "127.0.0.1 -::1", Kept,
         "Addresses of http-port, in the format of bind";
+    http_tls: bool = "http-tls", YesNo, "no", Kept,
+        "Serve http-port over TLS with tls-cert-file; without TLS the console answers only this machine";
     unixsocket: Option<PathBuf> = "unixsocket", SocketPath, "", AtStart,
         "Path of a Unix socket to listen on, in addition to TCP";
     unixsocketperm: u32 = "unixsocketperm", Octal { max: 0o777 }, "0", AtStart,

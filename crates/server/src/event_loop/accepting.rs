@@ -4,7 +4,7 @@ use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::event_loop::connection::Conn;
 use crate::event_loop::worker::Worker;
 use crate::lifecycle::listening::is_tls;
-use crate::state::mailbox::Message;
+use crate::state::mailbox::{Arrival, Message};
 use petrel_commands::Session;
 use petrel_net::{
     Driver, Endpoint, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,
@@ -26,32 +26,29 @@ impl<D: Driver> Worker<D> {
         for conn in std::mem::take(&mut self.own.closed) {
             self.dismiss(conn);
         }
-        for (listener, socket, id) in std::mem::take(&mut self.own.arrivals) {
-            self.adopt(listener, socket, id);
+        for arrival in std::mem::take(&mut self.own.arrivals) {
+            self.adopt(arrival);
         }
     }
 
     pub(crate) fn accepted(&mut self, listener: ListenerId, socket: OwnedFd) {
         let server = &self.engine.host.server;
-        server.figures.accepted.fetch_add(1, Relaxed);
-        if server.connections() >= server.connections_max.load(Relaxed) {
-            server.figures.refused.fetch_add(1, Relaxed);
+        let Some((worker, id)) = server.place_connection() else {
             return refuse(&socket, listener, b"-ERR max number of clients reached\r\n");
-        }
-        // In the order of the connections, whichever worker serves them.
-        let id = server.next_client_id();
-        let worker = server.least_loaded();
-        server.workers[worker].load.fetch_add(1, Relaxed);
+        };
+        let arrival = Arrival { listener, socket, id, client: None };
         if worker == self.index {
-            self.own.arrivals.push((listener, socket, id));
+            self.own.arrivals.push(arrival);
         } else {
-            server.tell(worker, Message::Adopt { listener, socket, id });
+            server.tell(worker, Message::Adopt(arrival));
         }
     }
 
     /// Takes a connection over; it is counted in this worker's load already.
-    pub(crate) fn adopt(&mut self, listener: ListenerId, socket: OwnedFd, id: u64) {
-        let peer = peer_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
+    pub(crate) fn adopt(&mut self, arrival: Arrival) {
+        let Arrival { listener, socket, id, client } = arrival;
+        let is_direct = client.is_none();
+        let peer = client.or_else(|| peer_endpoint(socket.as_fd()).ok()).unwrap_or(Endpoint::Unix);
         let local = local_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
         let server = self.engine.host.server.clone();
         if self.is_unprotected(&peer) {
@@ -59,7 +56,7 @@ impl<D: Driver> Worker<D> {
             server.workers[self.index].load.fetch_sub(1, Relaxed);
             return;
         }
-        if peer != Endpoint::Unix {
+        if is_direct && peer != Endpoint::Unix {
             // A failure leaves the connection without probes, which is no reason to refuse it.
             let _ = set_keepalive(socket.as_fd(), self.engine.host.config.tcp_keepalive);
         }

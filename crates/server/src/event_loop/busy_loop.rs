@@ -299,12 +299,12 @@ impl<D: Driver> BusyLoop for Worker<D> {
         }
         for message in self.messages() {
             match message {
-                Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
+                Message::Adopt(arrival) => self.adopt(arrival),
                 other => self.own.deferred.push(other),
             }
         }
-        for (listener, socket, id) in std::mem::take(&mut self.own.arrivals) {
-            self.adopt(listener, socket, id);
+        for arrival in std::mem::take(&mut self.own.arrivals) {
+            self.adopt(arrival);
         }
         self.engine.host.server.is_stopping()
     }

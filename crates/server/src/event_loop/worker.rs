@@ -20,7 +20,7 @@ use crate::host::ServerHost;
 use crate::lifecycle::listening::Exchange;
 use crate::observation::traffic::{self, Doing, Traffic};
 use crate::server::Server;
-use crate::state::mailbox::{Mailbox, Message};
+use crate::state::mailbox::{Arrival, Mailbox, Message};
 use crate::state::outgoing::OwnReplicas;
 use crate::state::worker_link::WorkerLink;
 use crate::tls::Secured;
@@ -67,7 +67,7 @@ pub(crate) struct ConnectionSet {
     pub(crate) unsettled: Vec<Slot>,
     /// Connections accepted in this turn. They are added after its events: a slot is reused at
     /// once, and a connection may still be in its slot while its end is among the events.
-    pub(crate) arrivals: Vec<(ListenerId, OwnedFd, u64)>,
+    pub(crate) arrivals: Vec<Arrival>,
     /// Closed connections with keyspace state to release after a slow script. Their slots may have
     /// been reused. Boxed, as they were in the table.
     #[allow(clippy::vec_box)]
@@ -632,7 +632,7 @@ impl<D: Driver> Worker<D> {
 
     fn handle_message(&mut self, message: Message) {
         match message {
-            Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
+            Message::Adopt(arrival) => self.adopt(arrival),
             Message::Kill { slot } => {
                 self.begin();
                 self.kill(slot);

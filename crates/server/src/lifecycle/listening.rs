@@ -32,6 +32,9 @@ const ADDRESS_PAUSE_MAX: Duration = Duration::from_millis(100);
 /// Flag in the numbers of listeners with TLS.
 const TLS: u32 = 1 << 31;
 
+/// Number of no listener, for connections without TLS that none has accepted.
+pub const PLAIN: ListenerId = ListenerId(TLS - 1);
+
 /// Whether the connections of a listener speak TLS.
 pub fn is_tls(id: ListenerId) -> bool {
     id.0 & TLS != 0

@@ -4,7 +4,7 @@ use crate::lifecycle::listening::Exchange;
 use crate::state::review::Review;
 use parking_lot::Mutex;
 use petrel_commands::Answer;
-use petrel_net::{ListenerId, Slot, Waker};
+use petrel_net::{Endpoint, ListenerId, Slot, Waker};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
@@ -22,18 +22,24 @@ pub struct RemoteReply {
     pub reply: Vec<u8>,
 }
 
+/// An accepted connection on its way to its worker.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The listener that accepted it.
+    pub listener: ListenerId,
+    /// The connection.
+    pub socket: OwnedFd,
+    /// Number of the connection.
+    pub id: u64,
+    /// Address of the client, where the socket leads to another thread of this process.
+    pub client: Option<Endpoint>,
+}
+
 /// Message between workers.
 #[derive(Debug)]
 pub enum Message {
     /// Serve this connection, which was accepted elsewhere.
-    Adopt {
-        /// The listener that accepted it.
-        listener: ListenerId,
-        /// The connection.
-        socket: OwnedFd,
-        /// Number of the connection.
-        id: u64,
-    },
+    Adopt(Arrival),
     /// Close this connection.
     Kill {
         /// Slot of the connection.

@@ -1,10 +1,14 @@
 //! A connection, from its first byte to its end. Nothing here blocks.
 
+use super::bridge::would_block;
 use super::exchange::{Answer, HEAD_BYTES_MAX, Request, TOO_LARGE, parse};
 use super::probes::Liveness;
+use super::stream::Stream;
 use rustix::event::PollFlags;
+use rustls::ServerConfig;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time for a request to arrive; again for metrics to be collected, and for the answer to be read.
@@ -18,7 +22,7 @@ const DROPPED_MAX: usize = 16 * 1024;
 
 /// A connection.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     /// The time at which it was accepted, or entered the phase.
     since: Instant,
     phase: Phase,
@@ -36,17 +40,35 @@ pub enum Phase {
     Writing(Vec<u8>, usize),
     /// The answer is written, and the peer has not closed the connection yet.
     Closing,
+    /// The connection becomes a WebSocket with this key.
+    Upgrading(String),
 }
 
 impl Connection {
     /// Creates the state of a connection that was just accepted.
-    pub fn new(stream: TcpStream, now: Instant) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
+    pub fn new(
+        socket: TcpStream,
+        tls: Option<Arc<ServerConfig>>,
+        now: Instant,
+    ) -> io::Result<Self> {
+        let stream = Stream::new(socket, tls)?;
         Ok(Connection { stream, since: now, phase: Phase::Reading(Vec::new()) })
     }
 
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
+    pub fn socket(&self) -> &TcpStream {
+        self.stream.socket()
+    }
+
+    /// The address of the peer, and whether the connection speaks TLS.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub fn peer(&self) -> io::Result<(IpAddr, bool)> {
+        Ok((self.socket().peer_addr()?.ip(), self.stream.is_tls()))
+    }
+
+    pub fn into_parts(self) -> (Stream, Phase) {
+        (self.stream, self.phase)
     }
 
     pub fn phase(&self) -> &Phase {
@@ -61,10 +83,13 @@ impl Connection {
     /// The events that the socket is polled for.
     pub fn interest(&self) -> PollFlags {
         match &self.phase {
+            Phase::Reading(_) if self.stream.has_unsent() => PollFlags::IN | PollFlags::OUT,
             Phase::Reading(_) | Phase::Closing => PollFlags::IN,
             Phase::Writing(..) => PollFlags::OUT,
             // The end of the connection is reported without being asked for.
-            Phase::Probing { .. } | Phase::Collecting { .. } => PollFlags::empty(),
+            Phase::Probing { .. } | Phase::Collecting { .. } | Phase::Upgrading(_) => {
+                PollFlags::empty()
+            }
         }
     }
 
@@ -124,8 +149,9 @@ impl Connection {
                 Some(count) => *written += count,
             }
         }
-        self.stream.shutdown(Shutdown::Write)?;
-        self.enter(Phase::Closing, now);
+        if would_block(self.stream.finish())?.is_some() {
+            self.enter(Phase::Closing, now);
+        }
         Ok(())
     }
 
@@ -144,16 +170,5 @@ impl Connection {
             }
         }
         Ok(())
-    }
-}
-
-/// `None` where the socket is not ready.
-fn would_block(result: io::Result<usize>) -> io::Result<Option<usize>> {
-    match result {
-        Ok(count) => Ok(Some(count)),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
     }
 }

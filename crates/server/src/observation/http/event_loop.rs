@@ -1,6 +1,8 @@
 //! The thread that serves all connections of the port.
 
+use super::bridge::Bridge;
 use super::connection::{Connection, Phase};
+use super::console;
 use super::exchange::{Answer, Request};
 use super::metrics;
 use super::probes::{Liveness, unready};
@@ -14,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Connections at once. For one more, the oldest is closed.
 pub const CONNECTIONS_MAX: usize = 64;
+
+/// WebSockets of the console at once.
+pub const BRIDGES_MAX: usize = 32;
 
 /// A connection is not closed for another before it has had this long for its request. New ones
 /// wait in the listener's backlog meanwhile.
@@ -33,6 +38,9 @@ pub struct EventLoop {
     server: Weak<Server>,
     listeners: Vec<TcpListener>,
     connections: Vec<Connection>,
+    bridges: Vec<Bridge>,
+    /// Whether connections speak TLS.
+    is_tls: bool,
     /// Nothing is accepted before.
     accept_at: Instant,
     collector: Collector,
@@ -48,9 +56,10 @@ struct Collector {
 }
 
 impl EventLoop {
-    pub fn new(server: Weak<Server>, listeners: Vec<TcpListener>) -> Self {
-        let (connections, collector) = (Vec::new(), Collector::default());
-        EventLoop { server, listeners, connections, accept_at: Instant::now(), collector }
+    pub fn new(server: Weak<Server>, listeners: Vec<TcpListener>, is_tls: bool) -> Self {
+        let (connections, bridges) = (Vec::new(), Vec::new());
+        let (accept_at, collector) = (Instant::now(), Collector::default());
+        EventLoop { server, listeners, connections, bridges, is_tls, accept_at, collector }
     }
 
     /// Serves until the server stops.
@@ -66,7 +75,7 @@ impl EventLoop {
     fn turn(&mut self, server: &Arc<Server>) {
         let now = Instant::now();
         if now >= self.accept_at {
-            self.accept(now);
+            self.accept(server, now);
         }
         self.finish_collection(now);
         let run = self.collector.next_run();
@@ -75,10 +84,26 @@ impl EventLoop {
             serve(connection, server, run, now).is_ok()
         });
         self.begin_collection(server, now);
+        self.upgrade(server);
+        self.bridges.retain_mut(|bridge| bridge.turn(now));
+    }
+
+    /// Turns connections into WebSockets.
+    fn upgrade(&mut self, server: &Server) {
+        let is_due = |one: &mut Connection| matches!(one.phase(), Phase::Upgrading(_));
+        for connection in self.connections.extract_if(.., is_due) {
+            let (stream, Phase::Upgrading(key)) = connection.into_parts() else { continue };
+            let open = self.bridges.iter().filter(|bridge| !bridge.is_closed()).count();
+            let refusal = (open >= BRIDGES_MAX).then_some("too many consoles are open");
+            if self.bridges.len() < 2 * BRIDGES_MAX {
+                self.bridges.extend(Bridge::new(stream, &key, server, refusal));
+            }
+        }
     }
 
     /// Accepts until no client is left or there are too many that are too young to be closed.
-    fn accept(&mut self, now: Instant) {
+    fn accept(&mut self, server: &Server, now: Instant) {
+        let tls = self.is_tls.then(|| server.tls.lock().clone()).flatten();
         for at in 0..self.listeners.len() {
             for _ in 0..CONNECTIONS_MAX {
                 if self.connections.len() >= CONNECTIONS_MAX && !self.can_evict(now) {
@@ -97,7 +122,11 @@ impl EventLoop {
                 if self.connections.len() >= CONNECTIONS_MAX {
                     self.evict(now);
                 }
-                self.connections.extend(Connection::new(stream, now).ok());
+                let tls = tls.as_ref().map(|settings| settings.handshake.clone());
+                // Without certificates there is no answer that a client of TLS would read.
+                if tls.is_some() || !self.is_tls {
+                    self.connections.extend(Connection::new(stream, tls, now));
+                }
             }
         }
     }
@@ -178,6 +207,7 @@ impl EventLoop {
         let accepts = now >= self.accept_at && !is_full;
         let steps = |one: &Connection| one.interest().is_empty();
         let timeout = match (accepts, self.connections.iter().any(steps)) {
+            _ if self.bridges.iter().any(Bridge::is_behind) => Duration::ZERO,
             (_, true) => STEP,
             (false, _) => ACCEPT_PAUSE,
             (true, false) => IDLE,
@@ -185,15 +215,16 @@ impl EventLoop {
         let listeners = self.listeners.iter().filter(|_| accepts);
         let mut fds: Vec<PollFd<'_>> =
             listeners.map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
-        fds.extend(self.connections.iter().map(|one| PollFd::new(one.stream(), one.interest())));
+        fds.extend(self.connections.iter().map(|one| PollFd::new(one.socket(), one.interest())));
+        fds.extend(self.bridges.iter().flat_map(Bridge::interest));
         let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.as_nanos() as _ };
         if poll(&mut fds, Some(&timeout)).is_err() {
             // Interrupted, or the kernel has no memory: not at once again.
             std::thread::sleep(STEP);
         }
         let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
-        let first = fds.len() - self.connections.len();
-        let gone: Vec<bool> = fds[first..]
+        let end = fds.len() - 2 * self.bridges.len();
+        let gone: Vec<bool> = fds[end - self.connections.len()..end]
             .iter()
             .map(|fd| fd.revents().intersects(gone) && !fd.revents().contains(PollFlags::IN))
             .collect();
@@ -230,7 +261,7 @@ fn serve(connection: &mut Connection, server: &Server, run: u64, now: Instant) -
             let is_head = *is_head;
             connection.answer(&Answer::unavailable("the metrics take too long"), is_head, now)?;
         }
-        Phase::Collecting { .. } => {}
+        Phase::Collecting { .. } | Phase::Upgrading(_) => {}
         Phase::Writing(..) => connection.write(now)?,
         Phase::Closing => connection.drain()?,
     }
@@ -245,11 +276,12 @@ fn begin(
     run: u64,
     now: Instant,
 ) -> io::Result<()> {
-    let Request { is_head, path } = match request {
+    let request = match request {
         Ok(request) => request,
         Err(status) => return connection.answer(&Answer::refused(status), false, now),
     };
-    let answer = match &*path {
+    let is_head = request.is_head;
+    let answer = match &*request.path {
         "/metrics" => {
             connection.enter(Phase::Collecting { is_head, run }, now);
             return Ok(());
@@ -265,9 +297,32 @@ fn begin(
             None => Answer::ok("ready"),
             Some(why) => Answer::unavailable(&why),
         },
+        path if path.starts_with("/console") => match of_console(connection, request)? {
+            Some(answer) => answer,
+            None => return Ok(()),
+        },
         _ => Answer::not_found(),
     };
     connection.answer(&answer, is_head, now)
+}
+
+/// Answers a request for the console, or turns the connection into a WebSocket.
+///
+/// # Errors
+/// When the connection has ended.
+fn of_console(connection: &mut Connection, request: Request) -> io::Result<Option<Answer>> {
+    let (peer, is_tls) = connection.peer()?;
+    if let Some(why) = console::refusal(&request, peer, is_tls) {
+        return Ok(Some(Answer::forbidden(why)));
+    }
+    if request.path != console::SOCKET {
+        return Ok(Some(console::page(&request.path).unwrap_or_else(Answer::not_found)));
+    }
+    let Some(key) = request.websocket_key else {
+        return Ok(Some(Answer::refused("426 Upgrade Required")));
+    };
+    connection.enter(Phase::Upgrading(key), Instant::now());
+    Ok(None)
 }
 
 fn of_liveness(result: Result<(), usize>) -> Answer {

@@ -1,5 +1,10 @@
 //! A request and its answer, as text.
 
+use data_encoding::BASE64;
+use httparse::Header;
+use sha1_smol::Sha1;
+use std::borrow::Cow;
+
 /// Bytes of a request up to the empty line.
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 
@@ -7,11 +12,15 @@ pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 const HEADERS_MAX: usize = 64;
 
 const OK: &str = "200 OK";
+const SWITCHING: &str = "101 Switching Protocols";
 const UNAVAILABLE: &str = "503 Service Unavailable";
 const NOT_ALLOWED: &str = "405 Method Not Allowed";
 pub const TOO_LARGE: &str = "431 Request Header Fields Too Large";
 
 const TEXT: &str = "text/plain; charset=utf-8";
+/// Appended to the key of a WebSocket before it is hashed (RFC 6455, section 1.3).
+const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A request that has been read.
@@ -21,55 +30,101 @@ pub struct Request {
     pub is_head: bool,
     /// The path, without a query.
     pub path: String,
+    /// Header `Host`.
+    pub host: Option<String>,
+    /// Header `Origin`: the page that sends the request.
+    pub origin: Option<String>,
+    /// Key of a request to continue as a WebSocket of version 13.
+    pub websocket_key: Option<String>,
 }
 
 /// An answer.
 pub struct Answer {
     status: &'static str,
-    kind: &'static str,
-    body: String,
+    kind: Cow<'static, str>,
+    /// Further headers, each ended by CR LF.
+    headers: Cow<'static, str>,
+    body: Cow<'static, [u8]>,
 }
 
 impl Answer {
-    /// 200 with one line.
+    fn new(status: &'static str, kind: &'static str, body: impl Into<Cow<'static, [u8]>>) -> Self {
+        Answer { status, kind: kind.into(), headers: "".into(), body: body.into() }
+    }
+
+    fn line(status: &'static str, line: &str) -> Self {
+        Answer::new(status, TEXT, format!("{line}\n").into_bytes())
+    }
+
+    /// Returns 200 with one line.
     pub fn ok(line: &str) -> Self {
-        Answer { status: OK, kind: TEXT, body: format!("{line}\n") }
+        Answer::line(OK, line)
     }
 
-    /// 503 with the reason.
+    /// Returns 503 with the reason.
     pub fn unavailable(why: &str) -> Self {
-        Answer { status: UNAVAILABLE, kind: TEXT, body: format!("{why}\n") }
+        Answer::line(UNAVAILABLE, why)
     }
 
-    /// Metrics.
+    /// Returns 403 with the reason.
+    pub fn forbidden(why: &str) -> Self {
+        Answer::line("403 Forbidden", why)
+    }
+
+    /// Returns metrics.
     pub fn metrics(body: String) -> Self {
-        Answer { status: OK, kind: METRICS, body }
+        Answer::new(OK, METRICS, body.into_bytes())
     }
 
-    /// For a path that is not served.
+    /// Returns a file of the program.
+    pub fn file(
+        kind: &'static str,
+        headers: &'static str,
+        body: impl Into<Cow<'static, [u8]>>,
+    ) -> Self {
+        Answer { headers: headers.into(), ..Answer::new(OK, kind, body) }
+    }
+
+    /// Returns 308 to another path.
+    pub fn moved(path: &str) -> Self {
+        let headers = format!("Location: {path}\r\n").into();
+        Answer { headers, ..Answer::line("308 Permanent Redirect", path) }
+    }
+
+    /// Returns 404.
     pub fn not_found() -> Self {
-        let body = "there are /metrics, /health and /ready\n".into();
-        Answer { status: "404 Not Found", kind: TEXT, body }
+        Answer::line("404 Not Found", "there are /metrics, /health, /ready and /console/")
     }
 
-    /// For a request that is not served.
+    /// Refuses a request.
     pub fn refused(status: &'static str) -> Self {
-        Answer { status, kind: TEXT, body: format!("{status}\n") }
+        let allow = if status == NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
+        Answer { headers: allow.into(), ..Answer::line(status, status) }
     }
 
-    /// The bytes of the answer.
+    /// Returns the bytes of the answer.
     pub fn to_bytes(&self, is_head: bool) -> Vec<u8> {
-        let Answer { status, kind, body } = self;
+        let Answer { status, kind, headers, body } = self;
         let length = body.len();
-        let allow = if *status == NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
-        let mut text = format!(
-            "HTTP/1.1 {status}\r\n{allow}Content-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        let head = format!(
+            "HTTP/1.1 {status}\r\n{headers}Content-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
         );
+        let mut bytes = head.into_bytes();
         if !is_head {
-            text.push_str(body);
+            bytes.extend_from_slice(body);
         }
-        text.into_bytes()
+        bytes
     }
+}
+
+/// Returns the answer that turns a connection into a WebSocket.
+pub fn switch_to_websocket(key: &str, protocol: &str) -> String {
+    let digest = Sha1::from([key, WEBSOCKET_GUID].concat()).digest().bytes();
+    let accept = BASE64.encode(&digest);
+    format!(
+        "HTTP/1.1 {SWITCHING}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\
+         Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
+    )
 }
 
 /// Parses the head of a request; the status if it is refused, `None` if more is to come.
@@ -88,7 +143,27 @@ pub fn parse(head: &[u8]) -> Option<Result<Request, &'static str>> {
     };
     let target = request.path.unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default().to_owned();
-    Some(Ok(Request { is_head, path }))
+    let [host, origin] = ["host", "origin"].map(|name| value(request.headers, name));
+    let websocket_key = websocket_key(request.headers);
+    Some(Ok(Request { is_head, path, host, origin, websocket_key }))
+}
+
+/// Returns the value of a header that is there once.
+fn value(headers: &[Header<'_>], name: &str) -> Option<String> {
+    let mut found = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+    let (header, None) = (found.next()?, found.next()) else { return None };
+    Some(str::from_utf8(header.value).ok()?.trim().to_owned())
+}
+
+fn websocket_key(headers: &[Header<'_>]) -> Option<String> {
+    let names = |name, wanted: &str| {
+        let list = value(headers, name).unwrap_or_default();
+        list.split(',').any(|item| item.trim().eq_ignore_ascii_case(wanted))
+    };
+    let is_wanted = names("upgrade", "websocket")
+        && names("connection", "upgrade")
+        && names("sec-websocket-version", "13");
+    value(headers, "sec-websocket-key").filter(|_| is_wanted)
 }
 
 #[cfg(test)]
@@ -107,5 +182,25 @@ mod tests {
         assert_eq!(path("GET /metrics HTTP/1.1\r\nHost"), None);
         assert_eq!(path("POST / HTTP/1.1\r\n\r\n"), Some(Err(NOT_ALLOWED)));
         assert_eq!(path("\u{1}\u{2}\r\n\r\n"), Some(Err("400 Bad Request")));
+    }
+
+    /// The example of RFC 6455, section 1.3.
+    #[test]
+    fn websockets_are_asked_for_and_accepted() {
+        let head = "GET /chat HTTP/1.1\r\nHost: example.com\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://example.com\r\nSec-WebSocket-Version: 13\r\n\r\n";
+        let request = parse(head.as_bytes()).unwrap().unwrap();
+        assert_eq!(request.host.as_deref(), Some("example.com"));
+        assert_eq!(request.origin.as_deref(), Some("http://example.com"));
+        let key = request.websocket_key.unwrap();
+        assert!(
+            switch_to_websocket(&key, "p").contains("Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n")
+        );
+        for (from, to) in [("Version: 13", "Version: 8"), ("keep-alive, Upgrade", "close")] {
+            let other = parse(head.replace(from, to).as_bytes()).unwrap().unwrap();
+            assert_eq!(other.websocket_key, None);
+        }
+        let twice = head.replace("Host: example.com", "Host: a\r\nHost: b");
+        assert_eq!(parse(twice.as_bytes()).unwrap().unwrap().host, None);
     }
 }
