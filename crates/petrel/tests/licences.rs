@@ -30,6 +30,8 @@ fn is_permitted(expression: &str) -> bool {
 fn dependencies_are_permissive() {
     let metadata = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--all-features"])
+        // What another system would need is never built.
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs, since it runs this test");
