@@ -26,9 +26,9 @@ pub struct Cli {
 /// End of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// Its reply is printed.
+    /// The reply is printed.
     Done,
-    /// Its reply is an error.
+    /// The reply is an error.
     Failed,
     /// The server was asked to close the connection.
     Quit,
@@ -145,7 +145,7 @@ impl Cli {
         }
     }
 
-    /// Prints what is sent without end.
+    /// Prints an endless stream of messages or commands.
     fn follow(&mut self, words: &[&[u8]], kind: Follow) -> Result<Outcome, String> {
         let result = self.connection()?.send(words);
         result.map_err(|error| self.failed(&error))?;

@@ -14,7 +14,7 @@ use crate::tls;
 /// Bytes read at once.
 const READ_LEN: usize = 64 << 10;
 
-/// Replies of any size are printed: what a server may send is its limits' affair.
+/// Replies of any size are printed; limits are set at the server.
 const LIMITS: DecodeLimits =
     DecodeLimits { depth_max: 128, bulk_len_max: usize::MAX >> 1, values_max: usize::MAX >> 2 };
 
@@ -255,7 +255,7 @@ impl Connection {
         Ok(value)
     }
 
-    /// Reads what there is; 0 at the end.
+    /// Reads the bytes that have come; returns 0 at the end.
     pub fn read_more(&mut self) -> io::Result<usize> {
         if self.start > READ_LEN {
             self.received.drain(..self.start);

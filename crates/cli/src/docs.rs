@@ -181,7 +181,7 @@ fn value_len(arg: &Arg) -> usize {
     }
 }
 
-/// Syntax to show behind a line whose last word is complete.
+/// Syntax to show behind the complete words of a line.
 pub fn hint(entries: &[Entry], words: &[&str]) -> Option<String> {
     let entry = find(entries, words)?;
     let left = remaining(entry.meta, &words[entry.words..]);

@@ -19,7 +19,7 @@ pub enum Form {
     QuotedJson,
 }
 
-/// What separates raw output.
+/// Separators of raw output.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Delimiters {
     /// Between the elements of a reply.

@@ -6,8 +6,8 @@
 //! | `options` | the arguments |
 //! | `connection`, `tls` | a connection that waits for its replies |
 //! | `format`, `quote` | replies as text |
-//! | `cli` | a command, its redirections, what it changes for the next one |
-//! | `session`, `docs` | the interactive session: help, hints and completion from the command table |
+//! | `cli` | a command, its redirections, the state of the connection |
+//! | `session`, `docs` | the interactive session: help, hints, completion by the command table |
 //! | `modes` | `--stat`, `--latency`, `--scan`, `--bigkeys`, `--pipe`, `--rdb` and their like |
 
 mod cli;
@@ -66,7 +66,8 @@ fn work(mut options: Options) -> Result<bool, String> {
         options.target.password = Some(ask_password()?);
     } else if options.password_is_visible && !options.no_auth_warning {
         eprintln!(
-            "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
+            "Warning: Using a password with '-a' or '-u' option on the command line interface may \
+             not be safe."
         );
     }
     // These read more than replies.

@@ -73,17 +73,18 @@ pub enum Mode {
     Latency,
     /// Likewise, with a line per interval.
     LatencyHistory,
-    /// Measures the longest time that this process is not run, for so many seconds.
+    /// Measures the longest time that this process is not run; for this number of seconds.
     IntrinsicLatency(u64),
     /// Lists keys.
     Scan,
     /// Finds the keys with most elements.
     BigKeys,
-    /// Finds the keys with most memory, by so many samples per key.
+    /// Finds the keys with most memory, by this number of samples per key.
     MemKeys(Option<u64>),
     /// Finds the keys with the highest LFU counters.
     HotKeys,
-    /// Sends requests from standard input; gives up after so many seconds without an answer.
+    /// Sends requests from standard input; gives up after this number of seconds without an
+    /// answer.
     Pipe(u64),
     /// Executes the script of a file.
     Eval(PathBuf),
@@ -125,7 +126,7 @@ pub struct Options {
     pub form: Option<Form>,
     /// Delimiters of raw output.
     pub delimiters: Delimiters,
-    /// How often a command is executed; -1: for ever.
+    /// Number of executions of a command; -1: without end.
     pub repeat: i64,
     /// Pause between executions, samples or lines.
     pub interval: Option<Duration>,
@@ -155,7 +156,7 @@ pub struct Options {
     pub command: Vec<Vec<u8>>,
 }
 
-/// What the arguments ask for.
+/// Meaning of the arguments.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Parsed {
     /// Work with a server.
@@ -258,7 +259,7 @@ fn seconds(option: &str, text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{option}: '{text}' is no time"))
 }
 
-/// Arguments, and the option whose value is read.
+/// Arguments, and the name of the option that is being read.
 struct Words {
     args: std::vec::IntoIter<Vec<u8>>,
     option: String,

@@ -19,7 +19,7 @@ use crate::docs::{self, Entry};
 /// Lines kept in the history.
 const HISTORY_LEN: usize = 1000;
 
-/// What follows a line.
+/// Continuation after a line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Next {
     Line,
@@ -193,7 +193,7 @@ fn evaluate(cli: &mut Cli, line: &[u8]) -> (Next, bool) {
     (Next::Line, false)
 }
 
-/// Does what is not the server's affair.
+/// Executes a command of the session itself, such as `help`.
 fn local(cli: &mut Cli, words: &[Vec<u8>]) -> Option<Next> {
     let texts: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
     let texts: Vec<&str> = texts.iter().map(Cow::as_ref).collect();

@@ -18,10 +18,10 @@ use crate::options::TlsOptions;
 /// Default time limit of a handshake: a port without TLS may never answer it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes the handshake with a server whose certificate is for `name`.
+/// Makes the handshake with a server; its certificate must be for `name`.
 ///
 /// # Errors
-/// Names the file, or says what the handshake lacked.
+/// Names the file, or the reason of the handshake's failure.
 pub fn client(
     options: &TlsOptions,
     name: &str,

@@ -23,9 +23,9 @@ const NODES_MIN: usize = 4;
 /// Numbers that were merged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Node {
-    /// Their mean.
+    /// Mean of the numbers.
     pub mean: f64,
-    /// How many they are.
+    /// Count of the numbers.
     pub weight: f64,
 }
 
@@ -130,22 +130,22 @@ impl TDigest {
         self.nodes.len() - self.merged
     }
 
-    /// How many numbers the merged nodes are.
+    /// Count of the numbers in merged nodes.
     pub fn merged_weight(&self) -> f64 {
         self.merged_weight
     }
 
-    /// How many numbers the unmerged nodes are.
+    /// Count of the numbers in unmerged nodes.
     pub fn unmerged_weight(&self) -> f64 {
         self.unmerged_weight
     }
 
-    /// How many numbers were added.
+    /// Count of the numbers added.
     pub fn weight(&self) -> f64 {
         self.merged_weight + self.unmerged_weight
     }
 
-    /// How often nodes were merged.
+    /// Count of merges.
     pub fn compressions(&self) -> u64 {
         self.compressions
     }
@@ -248,7 +248,7 @@ impl TDigest {
         self.nodes.truncate(last + 1);
     }
 
-    /// Adds the numbers of another digest, whose nodes are merged first.
+    /// Adds the numbers of another digest, after a merge of its nodes.
     ///
     /// # Errors
     /// If there would be too many numbers.
@@ -259,7 +259,7 @@ impl TDigest {
         })
     }
 
-    /// Calls `look` with a digest of the same numbers whose nodes are all merged.
+    /// Calls `look` with a digest of the same numbers that has merged nodes only.
     pub fn with_merged<R>(&self, look: impl FnOnce(&TDigest) -> R) -> R {
         if self.unmerged() == 0 {
             return look(self);
@@ -329,7 +329,7 @@ impl TDigest {
     }
 }
 
-/// What merged nodes answer; not a number if there are none.
+/// Value estimated from merged nodes; not a number if there are none.
 impl TDigest {
     /// Estimates the number below which a share of all is.
     pub fn quantile(&self, q: f64) -> f64 {

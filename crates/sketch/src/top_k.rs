@@ -82,7 +82,7 @@ impl Entry {
         self.print
     }
 
-    /// How often the item seems to have come.
+    /// Estimated count of the item.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -196,7 +196,7 @@ impl TopK {
         allocated(shape.k as usize * size_of::<Entry>())
     }
 
-    /// Its properties.
+    /// Properties of the list.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -255,7 +255,7 @@ impl TopK {
         self.find(item, murmur32(item, PRINT_SEED)).is_some()
     }
 
-    /// How often an item seems to have come.
+    /// Estimated count of an item.
     pub fn count(&self, item: &[u8]) -> u32 {
         let print = murmur32(item, PRINT_SEED);
         let least = if self.find(item, print).is_some() { self.heap[0].count } else { 0 };
@@ -329,7 +329,7 @@ impl TopK {
         expelled.item
     }
 
-    /// Moves an entry behind those that count less, and once behind one that counts the same.
+    /// Moves an entry behind entries of lower counts, and once behind an equal count.
     fn sift_down(&mut self, mut at: usize) {
         let mut is_first = true;
         loop {

@@ -11,7 +11,7 @@ use crate::cli::Cli;
 use crate::connection::{Connection, reason};
 use crate::options::Contents;
 
-/// Length of the mark behind a file whose length is not known beforehand.
+/// Length of the mark behind a file that is sent without its length.
 const MARK_LEN: usize = 40;
 /// Bytes of a header's line at most.
 const HEADER_LEN_MAX: usize = 1024;

@@ -19,7 +19,7 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 struct Transfer {
     /// Input that is not sent yet.
     pending: Vec<u8>,
-    /// Text of the last request, whose reply ends the transfer.
+    /// Text of the last request; its reply ends the transfer.
     mark: Vec<u8>,
     input_is_over: bool,
     is_over: bool,

@@ -193,8 +193,7 @@ fn end(ctx: &mut Ctx<'_>, end: fn(&TDigest) -> f64) -> Outcome {
     Ok(())
 }
 
-/// What `look` returns of the merged digest for each argument, as [`parse`](double::parse) reads
-/// it.
+/// Returns `look` of the merged digest for each argument, which `parse` has read.
 fn look<A, R>(
     ctx: &mut Ctx<'_>,
     parse: impl Fn(&[u8]) -> Result<A, Fail>,
@@ -240,7 +239,7 @@ fn cdf(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// How many of all numbers are below this one, or above it, half of its own included.
+/// Count of all numbers below this one, or above it, half of its own included.
 fn rank_of(digest: &TDigest, number: f64, is_reverse: bool) -> i64 {
     let count = digest.weight();
     if count == 0.0 {

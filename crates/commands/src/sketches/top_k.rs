@@ -31,7 +31,7 @@ const NO_KEY: Fail = Fail::fixed("TopK: key does not exist");
 const EXISTS: Fail = Fail::fixed("TopK: key already exists");
 const TOO_LARGE: Fail = Fail::fixed("ERR Insufficient memory to create topk data structure");
 
-/// What Redis answers in place of an item whose increment is none.
+/// Redis's answer in place of an item with an invalid increment.
 const INCREMENT: &[u8] = b"TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000";
 
 /// The list of the first key.
@@ -121,7 +121,7 @@ fn add(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `TOPK.INCRBY key <item increment>...`
 ///
-/// An item whose increment is none is answered with an error; the others are counted.
+/// An item with an invalid increment is answered with an error; the others are counted.
 fn incr_by(ctx: &mut Ctx<'_>) -> Outcome {
     if !ctx.args().len().is_multiple_of(2) {
         return Err(ctx.wrong_arity());

@@ -25,7 +25,7 @@ pub const BUCKET_MAX: u64 = 255;
 /// Largest factor by which a sub-filter is larger than the one before.
 pub const EXPANSION_MAX: u64 = 32_768;
 
-/// Share of the items, as one part of so many, whose deletion is followed by a compaction.
+/// Deletions that a compaction follows: one in this number of items.
 const DELETED_PART: u64 = 10;
 
 /// The reason for which an item cannot be added.
@@ -168,7 +168,7 @@ impl Cuckoo {
         Some(cuckoo)
     }
 
-    /// Its properties.
+    /// Properties of the filter.
     pub fn shape(&self) -> Shape {
         self.shape
     }

@@ -130,7 +130,7 @@ impl Table {
     }
 
     /// Puts an item where another one is, which moves to its other bucket, and so on, until a place
-    /// is free; false after so many moves, which are undone.
+    /// is free; false after `iterations` moves, which are undone.
     pub fn kick(&mut self, print: Print, iterations: u16) -> bool {
         let size = usize::from(self.bucket_size);
         let (mut cell, mut bucket) = (print.cell, print.hashes[0] & (self.buckets - 1));

@@ -81,7 +81,7 @@ fn load(reader: &mut dyn ModuleReader, _: u64) -> Result<Loaded, LoadError> {
     let mut number = || u32::try_from(reader.unsigned()?).map_err(|_| BROKEN);
     let (k, width, depth) = (number()?, number()?, number()?);
     let shape = Shape { k, width, depth, decay: reader.double()? };
-    // The strings bound what is allocated for them.
+    // The strings bound the memory allocated for them.
     let cells = reader.text()?;
     if shape.bytes() != Some(cells.len()) {
         return Err(BROKEN);

@@ -62,7 +62,7 @@ pub struct Bridge {
     is_behind: bool,
     /// The time at which the WebSocket was closed.
     closed_at: Option<Instant>,
-    /// Whether what follows from the browser is dropped: its frames cannot be told apart any more.
+    /// Whether further bytes of the browser are dropped: the limits of its frames are lost.
     is_broken: bool,
 }
 
@@ -108,7 +108,7 @@ impl Bridge {
         Ok(bridge)
     }
 
-    /// Passes on what has arrived. Returns false at the end.
+    /// Passes on the bytes that have arrived. Returns false at the end.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.is_behind = false;
         self.web.get_mut().left = BYTES_PER_TURN;
@@ -168,7 +168,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Drops what the browser sends: a socket that is closed with unread bytes resets the
+    /// Drops the browser's bytes: a socket that is closed with unread bytes resets the
     /// connection, and the reason would not arrive.
     fn drop_inward(&mut self) -> io::Result<()> {
         let mut chunk = [0; 1024];
