@@ -1,11 +1,13 @@
 //! The port for operators.
 
 use crate::harness::*;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 with_each_backend!(
     metrics_count_what_happened,
+    open_metrics_are_complete,
     health_and_readiness_are_told,
     what_is_no_request_is_refused,
 );
@@ -71,21 +73,36 @@ fn metrics_count_what_happened(backend: &str) {
     assert_eq!(sample("petrel_errors_total{error=\"WRONGTYPE\"}"), 1.0);
     assert_eq!(sample("petrel_db_keys{db=\"0\"}"), 10.0);
     assert_eq!(sample("petrel_db_keys_expiring{db=\"0\"}"), 1.0);
-    assert!(sample("petrel_used_memory") > 0.0 && sample("petrel_connected_clients") >= 1.0);
+    assert!(sample("petrel_used_memory_bytes") > 0.0);
+    assert!(sample("petrel_connected_clients") >= 1.0);
     assert!(sample("petrel_worker_turns_total{worker=\"1\"}") > 0.0);
-    assert!(text.contains("# TYPE petrel_total_commands_processed counter\n"));
-    assert!(text.contains("# TYPE petrel_total_system_memory gauge\n"));
-    assert!(text.contains("# HELP petrel_used_memory Memory allocated, in bytes.\n"));
+    assert!(text.contains("# TYPE petrel_commands_processed_total counter\n"));
+    assert!(text.contains("# TYPE petrel_system_memory_bytes gauge\n"));
+    assert!(text.contains("# HELP petrel_used_memory_bytes Memory allocated.\n"));
     // Every number of INFO is a metric, apart from versions and identities.
+    let metrics = documented_metrics();
     let info = client.text(&["INFO", "clients", "memory", "persistence", "stats", "replication"]);
     for (name, value) in info.lines().filter_map(|line| line.trim_end().split_once(':')) {
         let is_number = value.trim_end_matches('%').parse::<f64>().is_ok();
         if is_number && !name.starts_with("master_replid") {
-            assert!(text.contains(&format!("# TYPE petrel_{name} ")), "{name} is no metric");
+            let metric = metrics.get(name).unwrap_or_else(|| panic!("{name} is no metric"));
+            assert!(text.contains(&format!("# TYPE {metric} ")), "{name} is not shown");
         }
     }
-    // Every line is a comment or a sample, and no family is described twice.
-    let mut families = std::collections::HashSet::new();
+    assert_described_once(&text);
+}
+
+/// Metrics by the fields of `INFO`, as docs/metrics.md lists them.
+fn documented_metrics() -> HashMap<&'static str, &'static str> {
+    let page = include_str!("../../../../docs/metrics.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `petrel_").map(|_| line));
+    let cells = rows.map(|row| row.split('`').collect::<Vec<_>>());
+    cells.map(|cells| (cells[3], cells[1])).collect()
+}
+
+/// Every line is a comment or a sample, and no family is described twice.
+fn assert_described_once(text: &str) {
+    let mut families = HashSet::new();
     for line in text.lines() {
         if let Some(family) = line.strip_prefix("# TYPE ") {
             assert!(families.insert(family.split(' ').next().unwrap().to_owned()), "{line}");
@@ -94,6 +111,70 @@ fn metrics_count_what_happened(backend: &str) {
             assert!(name.starts_with("petrel_") && value.parse::<f64>().is_ok(), "{line}");
         }
     }
+}
+
+fn open_metrics_are_complete(backend: &str) {
+    let (server, port) = start(backend);
+    server.connect().text(&["SET", "k", "v"]);
+    let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
+    let request = format!("GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n");
+    let answer = ask(port, request.as_bytes());
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("Content-Type: application/openmetrics-text; version=1.0.0;"), "{head}");
+    let body = body.strip_suffix("# EOF\n").expect("the last line");
+    assert!(!body.contains("# EOF"));
+    assert_described_once(body);
+    // Samples of a family follow its description, and have its name with a suffix of its type.
+    let (mut family, mut kind) = ("", "");
+    for line in body.lines() {
+        if let Some(described) = line.strip_prefix("# TYPE ") {
+            (family, kind) = described.split_once(' ').unwrap();
+        } else if let Some(unit) = line.strip_prefix("# UNIT ") {
+            let (of, unit) = unit.split_once(' ').unwrap();
+            assert!(of == family && family.ends_with(&format!("_{unit}")), "{line}");
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let suffixes: &[&str] = match kind {
+                "counter" => &["_total"],
+                "info" => &["_info"],
+                "histogram" => &["_bucket", "_sum", "_count"],
+                _ => &[""],
+            };
+            let suffix = name.strip_prefix(family).unwrap_or_else(|| panic!("{line}: {family}"));
+            assert!(suffixes.contains(&suffix), "{line} is no {kind}");
+        }
+    }
+}
+
+/// Metrics that a text names: words that begin with `petrel_`.
+fn named(text: &str) -> HashSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("petrel_")).collect()
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_name_metrics_that_exist() {
+    let (server, port) = start("epoll");
+    server.connect().text(&["SET", "k", "v"]);
+    server.connect().text(&["NOSUCH"]);
+    let mut exist = get(port, "/metrics").1;
+    // Those of replicas, backups, loading and clusters, and of links to members.
+    exist.push_str(include_str!("../../../../docs/metrics.md"));
+    exist.push_str(include_str!("../../../../docs/monitoring.md"));
+    let exist = named(&exist);
+    for file in [
+        include_str!("../../../../packaging/monitoring/dashboard.json"),
+        include_str!("../../../../packaging/monitoring/alerts.yaml"),
+    ] {
+        let missing: Vec<_> = named(file).difference(&exist).copied().collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+    let page = include_str!("../../../../docs/monitoring.md");
+    let alerts = include_str!("../../../../packaging/monitoring/alerts.yaml").lines();
+    let alerts = alerts.filter_map(|line| line.split_once("- alert: ").map(|(_, name)| name));
+    let rows = |name| page.matches(&format!("| `{name}` | ")).count();
+    let unexplained: Vec<_> = alerts.filter(|name| rows(*name) != 1).collect();
+    assert!(unexplained.is_empty(), "{unexplained:?}");
 }
 
 fn health_and_readiness_are_told(backend: &str) {

@@ -26,7 +26,7 @@ struct Options {
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: answered by the end of the connection.
 fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.exec.is_unblocking() {
-        return match ServerHost::of(ctx).server.closing.is_requested() {
+        return match ServerHost::of(ctx).server.closing.is_pending() {
             true => wait(ctx),
             false => Err(NOT_STOPPING),
         };

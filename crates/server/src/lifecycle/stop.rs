@@ -55,7 +55,7 @@ impl Server {
                 member.hand_slots_over(patience(&config), &|| self.closing.is_requested());
             }
         }
-        if !self.closing.requested.swap(false, Relaxed) {
+        if !self.closing.begin() {
             return self.resume();
         }
         ks.enter();
@@ -92,6 +92,7 @@ impl Server {
 
     /// A stop that was prepared for does not come.
     fn resume(&self) {
+        self.closing.give_up();
         self.commands.scripts.running.end_none();
         self.cluster.get().into_iter().for_each(|member| member.take_slots_back());
         self.unpause(PauseReason::Shutdown);

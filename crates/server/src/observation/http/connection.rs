@@ -35,7 +35,7 @@ pub enum Phase {
     /// Workers are watched (`/health`).
     Probing { is_head: bool, liveness: Liveness },
     /// Metrics are collected, by the run of this number.
-    Collecting { is_head: bool, run: u64 },
+    Collecting { is_head: bool, is_open: bool, run: u64 },
     /// The answer is written: its bytes, and how many have been.
     Writing(Vec<u8>, usize),
     /// The answer is written, and the peer has not closed the connection yet.

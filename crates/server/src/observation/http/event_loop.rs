@@ -4,7 +4,7 @@ use super::bridge::Bridge;
 use super::connection::{Connection, Phase};
 use super::console;
 use super::exchange::{Answer, Request};
-use super::metrics;
+use super::metrics::{self, Exposition};
 use super::probes::{Liveness, unready};
 use crate::server::Server;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -50,7 +50,7 @@ pub struct EventLoop {
 /// by the next one.
 #[derive(Default)]
 struct Collector {
-    running: Option<Receiver<String>>,
+    running: Option<Receiver<Exposition>>,
     /// Number of the run, or of the last one.
     run: u64,
 }
@@ -158,16 +158,21 @@ impl EventLoop {
     /// Answers connections that wait for the metrics that have been collected.
     fn finish_collection(&mut self, now: Instant) {
         let Some(running) = &self.collector.running else { return };
-        let answer = match running.try_recv() {
-            Ok(text) => Answer::metrics(text),
+        let [plain, open] = match running.try_recv() {
+            Ok(Exposition { plain, open }) => {
+                [Answer::metrics(plain, false), Answer::metrics(open, true)]
+            }
             Err(mpsc::TryRecvError::Empty) => return,
-            Err(mpsc::TryRecvError::Disconnected) => Answer::unavailable("no metrics"),
+            Err(mpsc::TryRecvError::Disconnected) => {
+                [(); 2].map(|()| Answer::unavailable("no metrics"))
+            }
         };
         self.collector.running = None;
         let done = self.collector.run;
         self.connections.retain_mut(|connection| match *connection.phase() {
-            Phase::Collecting { is_head, run } if run == done => {
-                connection.answer(&answer, is_head, now).is_ok()
+            Phase::Collecting { is_head, is_open, run } if run == done => {
+                let answer = if is_open { &open } else { &plain };
+                connection.answer(answer, is_head, now).is_ok()
             }
             _ => true,
         });
@@ -183,7 +188,7 @@ impl EventLoop {
         let (done, running) = mpsc::sync_channel(1);
         let server = server.clone();
         // No connection may be left that waits for it.
-        let collect = move || drop(done.send(metrics::text(&server)));
+        let collect = move || drop(done.send(metrics::collect(&server)));
         let thread = std::thread::Builder::new().name("petrel-metrics".into());
         if let Err(error) = thread.spawn(collect) {
             tracing::warn!("no thread to collect metrics: {error}");
@@ -280,10 +285,10 @@ fn begin(
         Ok(request) => request,
         Err(status) => return connection.answer(&Answer::refused(status), false, now),
     };
-    let is_head = request.is_head;
+    let (is_head, is_open) = (request.is_head, request.is_open);
     let answer = match &*request.path {
         "/metrics" => {
-            connection.enter(Phase::Collecting { is_head, run }, now);
+            connection.enter(Phase::Collecting { is_head, is_open, run }, now);
             return Ok(());
         }
         "/health" => match Liveness::watch(server, now) {

@@ -18,16 +18,18 @@ const NOT_ALLOWED: &str = "405 Method Not Allowed";
 pub const TOO_LARGE: &str = "431 Request Header Fields Too Large";
 
 const TEXT: &str = "text/plain; charset=utf-8";
+const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Appended to the key of a WebSocket before it is hashed (RFC 6455, section 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-
-const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A request that has been read.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Request {
     /// Only the head of the answer is wanted.
     pub is_head: bool,
+    /// Metrics are wanted in OpenMetrics's format.
+    pub is_open: bool,
     /// The path, without a query.
     pub path: String,
     /// Header `Host`.
@@ -71,9 +73,10 @@ impl Answer {
         Answer::line("403 Forbidden", why)
     }
 
-    /// Returns metrics.
-    pub fn metrics(body: String) -> Self {
-        Answer::new(OK, METRICS, body.into_bytes())
+    /// Returns metrics, in OpenMetrics's format or Prometheus's.
+    pub fn metrics(body: String, is_open: bool) -> Self {
+        let kind = if is_open { OPEN_METRICS } else { PLAIN_METRICS };
+        Answer::new(OK, kind, body.into_bytes())
     }
 
     /// Returns a file of the program.
@@ -145,7 +148,10 @@ pub fn parse(head: &[u8]) -> Option<Result<Request, &'static str>> {
     let path = target.split('?').next().unwrap_or_default().to_owned();
     let [host, origin] = ["host", "origin"].map(|name| value(request.headers, name));
     let websocket_key = websocket_key(request.headers);
-    Some(Ok(Request { is_head, path, host, origin, websocket_key }))
+    let accept = request.headers.iter().find(|one| one.name.eq_ignore_ascii_case("accept"));
+    let accept = accept.and_then(|one| str::from_utf8(one.value).ok()).unwrap_or_default();
+    let is_open = wants_open(accept);
+    Some(Ok(Request { is_head, is_open, path, host, origin, websocket_key }))
 }
 
 /// Returns the value of a header that is there once.
@@ -166,9 +172,40 @@ fn websocket_key(headers: &[Header<'_>]) -> Option<String> {
     value(headers, "sec-websocket-key").filter(|_| is_wanted)
 }
 
+/// Whether a header `Accept` prefers OpenMetrics to plain text.
+fn wants_open(accept: &str) -> bool {
+    let quality = |kind: &str| {
+        let options = accept.split(',').filter_map(|option| {
+            let mut words = option.split(';').map(str::trim);
+            words.next().filter(|name| name.eq_ignore_ascii_case(kind))?;
+            let quality = words.find_map(|word| word.strip_prefix("q=")?.parse().ok());
+            Some(quality.unwrap_or(1.0))
+        });
+        options.fold(0.0, f64::max)
+    };
+    let open = quality("application/openmetrics-text");
+    open > 0.0 && open >= quality("text/plain")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_preferred_format_is_chosen() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        let request = |accept: &str| {
+            let head = format!("GET /metrics HTTP/1.1\r\naccept: {accept}\r\n\r\n");
+            parse(head.as_bytes()).unwrap().unwrap().is_open
+        };
+        assert!(request(prometheus) && request("application/openmetrics-text"));
+        for plain in
+            ["", "*/*", "text/plain", "text/plain, application/openmetrics-text; q=0.9", "a;q=x"]
+        {
+            assert!(!request(plain), "{plain}");
+        }
+        assert!(!request("application/openmetrics-text;q=0"));
+    }
 
     #[test]
     fn requests_are_read_or_refused() {

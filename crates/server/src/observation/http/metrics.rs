@@ -1,5 +1,5 @@
-//! The fields of `INFO` in Prometheus's text format: each by its name with the prefix `petrel_`;
-//! counters per command, error, database and worker have labels.
+//! The fields of `INFO` as metrics, in the formats of OpenMetrics and of Prometheus; counters per
+//! command, error, database and worker have labels.
 
 use crate::commands::info::{fields, figures};
 use crate::observation::traffic::Traffic;
@@ -13,14 +13,46 @@ use std::sync::atomic::Ordering::Relaxed;
 const SECTIONS: [&str; 8] =
     ["server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"];
 
-/// Upper bounds of the buckets of durations, in microseconds.
-const BUCKETS_US: [u64; 18] = [
-    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 50_000, 100_000, 500_000,
-    1_000_000, 10_000_000,
+/// Upper bounds of the buckets of durations: microseconds, and seconds as OpenMetrics writes them.
+const BUCKETS: [(u64, &str); 18] = [
+    (1, "1e-06"),
+    (2, "2e-06"),
+    (5, "5e-06"),
+    (10, "1e-05"),
+    (20, "2e-05"),
+    (50, "5e-05"),
+    (100, "0.0001"),
+    (200, "0.0002"),
+    (500, "0.0005"),
+    (1000, "0.001"),
+    (2000, "0.002"),
+    (5000, "0.005"),
+    (10_000, "0.01"),
+    (50_000, "0.05"),
+    (100_000, "0.1"),
+    (500_000, "0.5"),
+    (1_000_000, "1.0"),
+    (10_000_000, "10.0"),
 ];
 
-/// All metrics.
-pub fn text(server: &Server) -> String {
+/// All metrics in both formats.
+pub struct Exposition {
+    /// OpenMetrics 1.0.
+    pub open: String,
+    /// Prometheus's text format 0.0.4, for readers that do not ask for OpenMetrics.
+    pub plain: String,
+}
+
+/// Collects all metrics.
+pub fn collect(server: &Server) -> Exposition {
+    let mut open = text(server);
+    let plain = to_plain(&open);
+    open.push_str("# EOF\n");
+    Exposition { open, plain }
+}
+
+/// All metrics in OpenMetrics's format, without its last line.
+fn text(server: &Server) -> String {
     let mut page = Page(String::new());
     let report = figures(server, &SECTIONS);
     let values: HashMap<_, _> = report.lines().filter_map(|line| line.split_once(':')).collect();
@@ -32,13 +64,12 @@ pub fn text(server: &Server) -> String {
         ("io_backend", value("io_backend")),
         ("maxmemory_policy", value("maxmemory_policy")),
     ];
-    page.head("info", "gauge", "What runs.");
+    page.head("info", "info", "Versions and identity of the server.");
     page.sample("info", &labels, 1);
     for field in fields() {
-        let value = value(field.name).trim_end_matches('%');
-        if value.parse::<f64>().is_ok_and(f64::is_finite) {
-            page.head(field.name, field.kind, &field.help());
-            page.sample(field.name, &[], value);
+        if let Some(value) = field.base_value(value(field.name)) {
+            page.head(field.metric, field.kind, &format!("{}.", field.help));
+            page.sample(field.metric, &[], value);
         }
     }
     workers(server, &mut page);
@@ -110,8 +141,8 @@ fn commands(server: &Server, page: &mut Page) {
         .collect();
     let calls = used.iter().map(|(_, name, stats)| (name.clone(), stats.calls));
     page.family("command_calls_total", "Executions.", "command", calls);
-    let micros = used.iter().map(|(_, name, stats)| (name.clone(), stats.nanos / 1000));
-    page.family("command_usec_total", "Microseconds spent executing.", "command", micros);
+    let times = used.iter().map(|(_, name, stats)| (name.clone(), seconds(stats.nanos)));
+    page.family("command_seconds_total", "Time spent executing.", "command", times);
     page.head("command_errors_total", "counter", "Calls that were refused or failed.");
     for (_, name, stats) in &used {
         for (kind, count) in [("rejected", stats.rejected), ("failed", stats.failed)] {
@@ -129,18 +160,21 @@ fn commands(server: &Server, page: &mut Page) {
         if total == 0 {
             continue;
         }
-        for bound in BUCKETS_US {
-            let le = (bound as f64 / 1e6).to_string();
-            let labels = [("command", &name[..]), ("le", &le)];
-            let count = durations.at_most(bound * 1000).min(total);
+        for (micros, le) in BUCKETS {
+            let labels = [("command", &name[..]), ("le", le)];
+            let count = durations.at_most(micros * 1000).min(total);
             page.sample("command_duration_seconds_bucket", &labels, count);
         }
         let labels = [("command", &name[..]), ("le", "+Inf")];
         page.sample("command_duration_seconds_bucket", &labels, total);
         let labels = [("command", &name[..])];
-        page.sample("command_duration_seconds_sum", &labels, stats.nanos as f64 / 1e9);
+        page.sample("command_duration_seconds_sum", &labels, seconds(stats.nanos));
         page.sample("command_duration_seconds_count", &labels, total);
     }
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
 }
 
 fn keyspace(server: &Server, page: &mut Page) {
@@ -172,8 +206,16 @@ impl Page {
         samples.for_each(|(text, value)| self.sample(name, &[(label, &text)], value));
     }
 
+    /// Describes a family by the name of its samples.
     fn head(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = write!(self.0, "# HELP petrel_{name} {help}\n# TYPE petrel_{name} {kind}\n");
+        let suffix = SUFFIXES.iter().find(|(of, _)| *of == kind).map_or("", |(_, suffix)| suffix);
+        let family = format!("petrel_{name}");
+        let family = family.strip_suffix(suffix).unwrap_or(&family);
+        let _ = writeln!(self.0, "# TYPE {family} {kind}");
+        if let Some(unit) = UNITS.into_iter().find(|unit| has_unit(family, unit)) {
+            let _ = writeln!(self.0, "# UNIT {family} {unit}");
+        }
+        let _ = writeln!(self.0, "# HELP {family} {help}");
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
@@ -185,5 +227,86 @@ impl Page {
         }
         let end = if labels.is_empty() { "" } else { "}" };
         let _ = writeln!(self.0, "{end} {value}");
+    }
+}
+
+/// Suffixes that the samples of a family of this type have beside its name.
+const SUFFIXES: [(&str, &str); 2] = [("counter", "_total"), ("info", "_info")];
+
+/// Units of metrics: each is the last word of the family's name.
+const UNITS: [&str; 3] = ["seconds", "bytes", "ratio"];
+
+fn has_unit(family: &str, unit: &str) -> bool {
+    family.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'))
+}
+
+/// Converts OpenMetrics to Prometheus's text format: families have the names of their samples,
+/// there are no units, and `info` is a gauge.
+fn to_plain(open: &str) -> String {
+    let mut plain = String::with_capacity(open.len());
+    let mut suffix = "";
+    for line in open.lines() {
+        let mut words = line.splitn(4, ' ');
+        let _ = match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some("UNIT"), ..) => continue,
+            (Some("#"), Some("TYPE"), Some(family), Some(kind)) => {
+                let row = SUFFIXES.iter().find(|(of, _)| *of == kind);
+                suffix = row.map_or("", |(_, suffix)| suffix);
+                let kind = if kind == "info" { "gauge" } else { kind };
+                writeln!(plain, "# TYPE {family}{suffix} {kind}")
+            }
+            (Some("#"), Some("HELP"), Some(family), Some(help)) => {
+                writeln!(plain, "# HELP {family}{suffix} {help}")
+            }
+            _ => writeln!(plain, "{line}"),
+        };
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_named_as_each_format_asks() {
+        let mut page = Page(String::new());
+        page.head("info", "info", "Versions.");
+        page.sample("info", &[("version", "a\"b")], 1);
+        page.head("used_cpu_seconds_total", "counter", "Time.");
+        page.sample("used_cpu_seconds_total", &[], 0.5);
+        page.head("memory_bytes", "gauge", "Memory.");
+        page.sample("memory_bytes", &[], 7);
+        page.head("megabytes", "gauge", "Without a unit.");
+        let open = "\
+# TYPE petrel info
+# HELP petrel Versions.
+petrel_info{version=\"a\\\"b\"} 1
+# TYPE petrel_used_cpu_seconds counter
+# UNIT petrel_used_cpu_seconds seconds
+# HELP petrel_used_cpu_seconds Time.
+petrel_used_cpu_seconds_total 0.5
+# TYPE petrel_memory_bytes gauge
+# UNIT petrel_memory_bytes bytes
+# HELP petrel_memory_bytes Memory.
+petrel_memory_bytes 7
+# TYPE petrel_megabytes gauge
+# HELP petrel_megabytes Without a unit.
+";
+        assert_eq!(page.0, open);
+        let plain = "\
+# TYPE petrel_info gauge
+# HELP petrel_info Versions.
+petrel_info{version=\"a\\\"b\"} 1
+# TYPE petrel_used_cpu_seconds_total counter
+# HELP petrel_used_cpu_seconds_total Time.
+petrel_used_cpu_seconds_total 0.5
+# TYPE petrel_memory_bytes gauge
+# HELP petrel_memory_bytes Memory.
+petrel_memory_bytes 7
+# TYPE petrel_megabytes gauge
+# HELP petrel_megabytes Without a unit.
+";
+        assert_eq!(to_plain(&page.0), plain);
     }
 }
