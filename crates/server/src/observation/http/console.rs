@@ -82,6 +82,7 @@ mod tests {
         let ask = |host: &str, origin: Option<&str>, peer: &str, is_tls| {
             let request = Request {
                 is_head: false,
+                is_open: false,
                 path: SOCKET.into(),
                 host: Some(host.into()),
                 origin: origin.map(str::to_owned),
