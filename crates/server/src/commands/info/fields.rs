@@ -25,7 +25,7 @@ const UNITS: [(&str, &str, f64); 5] = [
 const STATUS: &str = "status";
 
 impl Field {
-    /// The metric's value for the field's text, unless that is a word. A status is 1 if all is well.
+    /// Value of the metric for the field's text; none for a word. A status is 1 if all is well.
     pub fn base_value(&self, text: &str) -> Option<String> {
         if self.unit == STATUS {
             let is_well = matches!(text, "ok" | "up");
