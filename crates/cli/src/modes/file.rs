@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
+use petrel_replication::primary::Extent;
 use petrel_resp::Value;
 
 use super::checked;
@@ -11,19 +12,11 @@ use crate::cli::Cli;
 use crate::connection::{Connection, reason};
 use crate::options::Contents;
 
-/// Length of the mark behind a file that is sent without its length.
-const MARK_LEN: usize = 40;
 /// Bytes of a header's line at most.
 const HEADER_LEN_MAX: usize = 1024;
 
-/// Length of a file that is sent.
-enum Length {
-    Known(u64),
-    UntilMark(Vec<u8>),
-}
-
-/// Asks for the file, and returns its length.
-fn ask(connection: &mut Connection, contents: Contents) -> Result<Length, String> {
+/// Asks for the file, and returns its extent.
+fn ask(connection: &mut Connection, contents: Contents) -> Result<Extent, String> {
     let io = |error: io::Error| reason(&error);
     // A server that does not know it sends the length first.
     connection.call(&[b"REPLCONF", b"capa", b"eof"]).map_err(io)?;
@@ -38,7 +31,7 @@ fn ask(connection: &mut Connection, contents: Contents) -> Result<Length, String
 }
 
 /// Reads the line before the file. Line ends before it keep the connection alive.
-fn header(connection: &mut Connection) -> Result<Length, String> {
+fn header(connection: &mut Connection) -> Result<Extent, String> {
     let mut line = Vec::new();
     loop {
         let bytes = connection.take_bytes().map_err(|error| reason(&error))?;
@@ -58,52 +51,29 @@ fn header(connection: &mut Connection) -> Result<Length, String> {
         }
     }
     let line = line.strip_suffix(b"\r").unwrap_or(&line);
-    if let Some(mark) = line.strip_prefix(b"$EOF:").filter(|mark| mark.len() == MARK_LEN) {
-        return Ok(Length::UntilMark(mark.to_vec()));
-    }
-    let text = String::from_utf8_lossy(line);
-    match text.strip_prefix('$').and_then(|digits| digits.parse().ok()) {
-        Some(length) => Ok(Length::Known(length)),
-        None => Err(text.trim_start_matches('-').to_owned()),
-    }
+    Extent::read(line).ok_or_else(|| {
+        let text = String::from_utf8_lossy(line);
+        text.trim_start_matches('-').to_owned()
+    })
 }
 
 /// Copies the file; returns its length.
-fn copy(connection: &mut Connection, length: Length, out: &mut impl Write) -> io::Result<u64> {
-    match length {
-        Length::Known(length) => {
-            let mut left = length;
-            while left > 0 {
-                let bytes = connection.take_bytes()?;
-                let count = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-                if count == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                out.write_all(&bytes[..count])?;
-                connection.put_back(&bytes[count..]);
-                left -= count as u64;
-            }
-            Ok(length)
+fn copy(connection: &mut Connection, extent: Extent, out: &mut impl Write) -> io::Result<u64> {
+    let (mut held, mut length) = (Vec::new(), 0);
+    loop {
+        let (count, is_whole) = extent.take(&held, length);
+        out.write_all(&held[..count])?;
+        held.drain(..count);
+        length += count as u64;
+        if is_whole {
+            connection.put_back(&held[extent.mark_len()..]);
+            return Ok(length);
         }
-        Length::UntilMark(mark) => {
-            let (mut held, mut length) = (Vec::new(), 0);
-            loop {
-                let bytes = connection.take_bytes()?;
-                if bytes.is_empty() {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                held.extend(bytes);
-                // The mark is the last thing sent: its bytes may have come in part.
-                let is_end = held.ends_with(&mark);
-                let whole = held.len().saturating_sub(MARK_LEN);
-                out.write_all(&held[..whole])?;
-                length += whole as u64;
-                if is_end {
-                    return Ok(length);
-                }
-                held.drain(..whole);
-            }
+        let bytes = connection.take_bytes()?;
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        held.extend(bytes);
     }
 }
 
@@ -111,10 +81,10 @@ fn copy(connection: &mut Connection, length: Length, out: &mut impl Write) -> io
 /// whole and on the disk.
 pub fn rdb(cli: &mut Cli, path: &Path, contents: Contents) -> Result<(), String> {
     let connection = cli.connection()?;
-    let length = ask(connection, contents)?;
+    let extent = ask(connection, contents)?;
     if path == Path::new("-") {
         let mut out = io::stdout().lock();
-        let copied = copy(connection, length, &mut out).and_then(|_| out.flush());
+        let copied = copy(connection, extent, &mut out).and_then(|_| out.flush());
         return copied.map_err(|error| reason(&error));
     }
     let at = |error: &io::Error| format!("{}: {}", path.display(), reason(error));
@@ -123,7 +93,7 @@ pub fn rdb(cli: &mut Cli, path: &Path, contents: Contents) -> Result<(), String>
     let part = Path::new(&name);
     let store = |connection: &mut Connection| {
         let mut file = File::create(part)?;
-        let length = copy(connection, length, &mut file)?;
+        let length = copy(connection, extent, &mut file)?;
         file.sync_all()?;
         std::fs::rename(part, path)?;
         Ok(length)
@@ -142,8 +112,8 @@ pub fn replica(cli: &mut Cli) -> Result<(), String> {
     let io = |error: io::Error| reason(&error);
     // Without `capa eof`, commands follow the file at once; else the server waits for an answer.
     connection.send(&[b"SYNC"]).map_err(io)?;
-    let length = header(connection)?;
-    let length = copy(connection, length, &mut io::sink()).map_err(io)?;
+    let extent = header(connection)?;
+    let length = copy(connection, extent, &mut io::sink()).map_err(io)?;
     eprintln!("SYNC done: {length} bytes of data. Logging commands from master.");
     loop {
         let Some(connection) = cli.connection.as_mut() else { return Ok(()) };
