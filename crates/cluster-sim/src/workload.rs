@@ -188,7 +188,7 @@ pub struct Workload {
     one_slot: bool,
     /// Index of that slot within its group.
     place: u16,
-    /// Group of most commands for now.
+    /// Group of most commands at present.
     pub focus: Option<u16>,
 }
 

@@ -29,7 +29,7 @@ pub fn have_shares(servers: &[&Server], copies: usize) -> bool {
     is_still && has_share && held.iter().sum::<usize>() == copies * SLOTS
 }
 
-/// Of members that do not fail: a busy machine may stop one for some seconds.
+/// Node timeout of members that do not fail: a busy machine may stop one for some seconds.
 const CALM: &str = "--cluster-node-timeout 20000";
 
 /// Waits until every slot has its owners, and each server its share.

@@ -342,7 +342,7 @@ fn requests_that_never_end_do_not_keep_consoles_out() {
     Browser::open(port).expect(b"PING\r\n", "+PONG\r\n");
 }
 
-/// What a user of `ACL` may not do is refused as on any other connection.
+/// Commands beyond the rights of an ACL user are refused as on any other connection.
 #[test]
 fn a_console_has_the_rights_of_its_user() {
     let (server, port) = start("epoll", &[]);

@@ -71,7 +71,7 @@ impl Bridge {
     /// at once instead.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// Fails when the connection has ended.
     pub fn new(
         mut stream: Stream,
         key: &str,
@@ -253,7 +253,7 @@ fn when(condition: bool, flags: PollFlags) -> PollFlags {
 /// Returns nothing where the socket is not ready.
 ///
 /// # Errors
-/// When the WebSocket has ended, or what arrived is none.
+/// Fails when the WebSocket has ended, or on bytes that are no WebSocket's.
 fn unless_blocked(error: Error) -> io::Result<()> {
     match error {
         Error::Io(error) => would_block(Err(error)).map(|_: Option<()>| ()),

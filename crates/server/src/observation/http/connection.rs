@@ -62,7 +62,7 @@ impl Connection {
     /// The address of the peer, and whether the connection speaks TLS.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// Fails when the connection has ended.
     pub fn peer(&self) -> io::Result<(IpAddr, bool)> {
         Ok((self.socket().peer_addr()?.ip(), self.stream.is_tls()))
     }
@@ -109,7 +109,7 @@ impl Connection {
     /// Reads more of the request: the request once it is whole, or why it is refused.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// Fails when the connection has ended.
     pub fn read(&mut self) -> io::Result<Option<Result<Request, &'static str>>> {
         let Phase::Reading(head) = &mut self.phase else { return Ok(None) };
         let mut chunk = [0; 1024];
@@ -131,7 +131,7 @@ impl Connection {
     /// Begins to write an answer.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// Fails when the connection has ended.
     pub fn answer(&mut self, answer: &Answer, is_head: bool, now: Instant) -> io::Result<()> {
         self.enter(Phase::Writing(answer.to_bytes(is_head), 0), now);
         self.write(now)
@@ -140,7 +140,7 @@ impl Connection {
     /// Writes more of the answer.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// Fails when the connection has ended.
     pub fn write(&mut self, now: Instant) -> io::Result<()> {
         let Phase::Writing(bytes, written) = &mut self.phase else { return Ok(()) };
         while *written < bytes.len() {
@@ -159,7 +159,7 @@ impl Connection {
     /// reset the connection before the peer has read the answer.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// Fails when the connection has ended.
     pub fn drain(&mut self) -> io::Result<()> {
         let (mut chunk, mut dropped) = ([0; 1024], 0);
         while dropped < DROPPED_MAX {

@@ -314,7 +314,7 @@ fn begin(
 /// Answers a request for the console, or turns the connection into a WebSocket.
 ///
 /// # Errors
-/// When the connection has ended.
+/// Fails when the connection has ended.
 fn of_console(connection: &mut Connection, request: Request) -> io::Result<Option<Answer>> {
     let (peer, is_tls) = connection.peer()?;
     if let Some(why) = console::refusal(&request, peer, is_tls) {
