@@ -57,7 +57,7 @@ pub mod array {
         insert, remove, remove_ranges, ring, seek, set, set_pairs,
     };
     pub use crate::structures::array::rdb::TYPE;
-    pub use petrel_array::{Array, Element, INDEX_MAX};
+    pub use petrel_array::{Array, Element, INDEX_MAX, SliceFigures};
 }
 
 /// Bloom filters.

@@ -175,6 +175,8 @@ bitset! {
         TOPK = 25 "topk",
         /// t-digests.
         TDIGEST = 26 "tdigest",
+        /// Arrays.
+        ARRAY = 27 "array",
     }
 }
 
@@ -222,6 +224,8 @@ pub enum Group {
     SortedSet,
     /// Hashes.
     Hash,
+    /// Arrays.
+    Array,
     /// Bitmaps.
     Bitmap,
     /// HyperLogLogs.
@@ -253,6 +257,7 @@ impl Group {
             Self::Set => "set",
             Self::SortedSet => "sorted-set",
             Self::Hash => "hash",
+            Self::Array => "array",
             Self::Bitmap => "bitmap",
             Self::HyperLogLog => "hyperloglog",
             Self::Geo => "geo",
