@@ -248,6 +248,22 @@ test('a key is created, renamed, given an expiry, and deleted', async () => {
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await press('Delete');
   await becomes(0, 'EXISTS', 'renamed');
+  await page.getByText('Select a key to see its value.').waitFor();
+});
+
+test('a deletion that ends late leaves the key that was opened meanwhile', async () => {
+  await client.send('SET', '<late> %/', 'x');
+  await client.send('SET', 'next', 'y');
+  await openKey('<late> %/');
+  await until(async () => await page.getByText('Deleted.').count() === 0, 'earlier messages are gone');
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await client.send('CLIENT', 'PAUSE', 100_000, 'WRITE');
+  await press('Delete');
+  await visit(page, 'keys/=next', 'Keys');
+  await client.send('CLIENT', 'UNPAUSE');
+  await becomes(0, 'EXISTS', '<late> %/');
+  await page.getByText('Deleted.').waitFor();
+  await page.getByRole('region', { name: 'Key next' }).waitFor();
 });
 
 test('markup in names and values is text', async () => {

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { Action, Bytes, Card, Empty, Loaded, Tag } from '../../ui/basics.jsx';
 import { attempt, confirm } from '../../ui/feedback.jsx';
 import { FormDialog } from '../../ui/form-dialog.jsx';
-import { navigate, useLoad } from '../../ui/hooks.js';
+import { navigate, replace, useLoad } from '../../ui/hooks.js';
 import { bytes, exact, ttl } from '../../ui/numbers.js';
 import { ReplyError } from '../../resp/codec.js';
 import { display, toText } from '../../resp/text.js';
@@ -68,7 +68,7 @@ function Head({ name, meta, reload, onGone, onChanged }) {
     const text = `${display(name)} (${typeName(meta.type)}${meta.size ? `, ${bytes(meta.size)}` : ''}) is deleted for all clients. This cannot be undone.`;
     if (!await confirm({ title: 'Delete key', text, action: 'Delete', danger: true })) return;
     if (await attempt(() => send('UNLINK', name), 'Deleted.')) {
-      navigate('keys');
+      replace(keyPath(name), 'keys');
       onGone();
     }
   };
@@ -87,7 +87,7 @@ function Head({ name, meta, reload, onGone, onChanged }) {
       <button type="button" onClick={() => setDialog('expire')}>Expiry</button>
       <button type="button" class="danger" onClick={remove}>Delete</button>
     </div>
-    {dialog === 'rename' && <Rename name={name} onClose={() => setDialog(null)} onDone={(next) => { navigate(keyPath(next)); onChanged(); }} />}
+    {dialog === 'rename' && <Rename name={name} onClose={() => setDialog(null)} onDone={(next) => { replace(keyPath(name), keyPath(next)); onChanged(); }} />}
     {dialog === 'expire' && <Expire name={name} expiry={meta.expiry} onClose={() => setDialog(null)} onDone={reload} />}
   </>;
 }
