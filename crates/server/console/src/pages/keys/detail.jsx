@@ -18,7 +18,7 @@ import { SortedSetValue } from './sorted-set.jsx';
 import { StreamValue } from './stream.jsx';
 import { JsonValue } from './json.jsx';
 import { VectorSetValue } from './vector-set.jsx';
-import { BloomValue, CountMinValue } from './sketches.jsx';
+import { BloomValue, CountMinValue, CuckooValue, DigestValue, TopKValue } from './sketches.jsx';
 
 /** View of each type, and the command that counts its elements. */
 const VIEWS = {
@@ -31,7 +31,10 @@ const VIEWS = {
   'ReJSON-RL': [JsonValue, null],
   vectorset: [VectorSetValue, 'VCARD'],
   'MBbloom--': [BloomValue, null],
+  'MBbloomCF': [CuckooValue, null],
   'CMSk-TYPE': [CountMinValue, null],
+  'TopK-TYPE': [TopKValue, null],
+  'TDIS-TYPE': [DigestValue, null],
 };
 
 async function loadMeta(name) {
