@@ -2,27 +2,13 @@
 
 use crate::element::Element;
 use crate::leaves::{Leaves, Place};
+use crate::slice::{at, split};
 use crate::snapshot::{Part, Taking};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 /// The greatest index.
 pub const INDEX_MAX: u64 = u64::MAX - 1;
-
-/// Indexes of a slice.
-pub(crate) const OFFSETS: u64 = 256;
-
-/// The number of an index's slice, and its offset in it.
-#[inline]
-pub(crate) fn split(index: u64) -> (u64, u8) {
-    (index / OFFSETS, index as u8)
-}
-
-/// The index of an offset in a slice.
-#[inline]
-pub(crate) fn at(number: u64, offset: u8) -> u64 {
-    number * OFFSETS + u64::from(offset)
-}
 
 /// Strings by index, and the index at which one was inserted last.
 #[derive(Debug, Default)]
@@ -114,7 +100,7 @@ impl Array {
         self.leaves.len()
     }
 
-    /// Number of slices between two indexes. Takes time by their number, divided by about a hundred.
+    /// Number of slices between two indexes. Takes time by the number of leaves.
     pub fn slices_between(&self, lo: u64, hi: u64) -> usize {
         self.leaves.count_between(split(lo).0, split(hi).0)
     }
@@ -271,8 +257,8 @@ impl Array {
     }
 
     /// Inserts elements into a ring of this size: each at the index after the cursor, modulo the
-    /// size. Returns the index of the last. A ring of another size is first rebuilt: the elements up
-    /// to the cursor, back to the first index without one, get the indexes from 0 on.
+    /// size. Returns the index of the last. A ring of another size is first rebuilt: the elements
+    /// up to the cursor, back to the first index without one, get the indexes from 0 on.
     pub fn ring<'a>(
         &mut self,
         size: u64,
@@ -397,7 +383,7 @@ impl Array {
         ControlFlow::Continue(figures)
     }
 
-    /// Bytes of all its blocks, but those that a snapshot keeps.
+    /// Bytes of all its blocks, except those that a snapshot keeps.
     pub fn allocated(&self) -> usize {
         self.leaves.bytes()
     }
@@ -434,7 +420,7 @@ impl Array {
         while taking.next_part(&self.leaves, take) {}
     }
 
-    /// Bytes of all its blocks, counted anew.
+    /// Bytes of all its blocks, counted one by one.
     #[cfg(test)]
     pub(crate) fn allocated_counted(&self) -> usize {
         self.leaves.bytes_counted()

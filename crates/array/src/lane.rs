@@ -114,10 +114,10 @@ impl Ints {
     }
 }
 
-/// Where the texts of a lane lie.
+/// Places of the texts of a lane.
 pub struct Places<'a> {
     lens: &'a [u8],
-    /// Where short texts begin, by rank; of long ones their number.
+    /// Offsets of short texts, by rank; numbers of long ones.
     starts: [u16; LEN_MAX],
 }
 
@@ -137,7 +137,7 @@ impl Texts {
         }
     }
 
-    /// Where all texts lie, for [`Texts::at`]: less work than [`Texts::get`] of several.
+    /// Places of all texts, for [`Texts::at`]: less work than [`Texts::get`] of several.
     pub fn places(&self) -> Places<'_> {
         let mut starts = [0; LEN_MAX];
         let (mut start, mut long) = (0, 0);

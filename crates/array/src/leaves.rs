@@ -265,7 +265,7 @@ impl Leaves {
         copy
     }
 
-    /// Bytes of all blocks, counted anew.
+    /// Bytes of all blocks, counted one by one.
     #[cfg(test)]
     pub fn bytes_counted(&self) -> usize {
         let leaf = |leaf: &Leaf| {

@@ -7,6 +7,21 @@ use crate::many::Many;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+/// Indexes of a slice.
+pub const OFFSETS: u64 = 256;
+
+/// The number of an index's slice, and its offset in it.
+#[inline]
+pub fn split(index: u64) -> (u64, u8) {
+    (index / OFFSETS, index as u8)
+}
+
+/// The index of an offset in a slice.
+#[inline]
+pub fn at(number: u64, offset: u8) -> u64 {
+    number * OFFSETS + u64::from(offset)
+}
+
 /// Elements at which a slice of many elements without long texts becomes one of few: fewer than
 /// those at which it became one of many, so that it does not change its form all the time.
 const FEW_AGAIN: usize = few::ELEMENTS_MAX / 2;

@@ -1,10 +1,9 @@
 //! An array as it was, handed out in parts while it changes: a change keeps the slice that was
 //! there, until it has been handed out.
 
-use crate::array::{OFFSETS, at, split};
 use crate::element::Element;
 use crate::leaves::Leaves;
-use crate::slice::Slice;
+use crate::slice::{OFFSETS, Slice, at, split};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! `ARGREP`: elements whose texts match.
+//! `ARGREP`: elements with a matching text.
 
 use super::regex::{Regex, Searched};
 use super::{BYTES_PER_UNIT, beside, index, read, write_number};

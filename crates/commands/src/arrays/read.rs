@@ -18,7 +18,7 @@ const SLICE_SIZE: u64 = 4096;
 /// Elements from which on Redis's slices are dense.
 const DENSE_MIN: u64 = 10;
 
-/// Slices of ours that are counted in a unit of work.
+/// Units for counting the elements of a slice of ours.
 const UNITS_PER_SLICE: usize = 16;
 
 /// Units for writing an element.

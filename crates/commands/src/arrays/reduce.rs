@@ -14,10 +14,10 @@ use std::ops::ControlFlow;
 /// Units for reading a number from its text.
 const UNITS_PER_NUMBER: usize = 20;
 
-/// Slices whose elements are counted in a unit of work.
+/// Units for counting the elements of a slice.
 const UNITS_PER_SLICE: usize = 8;
 
-/// What is left of the elements.
+/// Result so far.
 enum Rest {
     Count(u64),
     Number(Option<Extended>),

@@ -1,8 +1,8 @@
 //! Regular expressions of `ARGREP`: those of POSIX with TRE's escapes, of bytes.
 //!
 //! A pattern is translated for a lazy DFA. It is stepped byte by byte, so that the work is counted
-//! and a search can end. Its states are bounded in memory: when they fill it they are made anew,
-//! each in time by the size of the pattern. There are no backreferences, hence no pattern that
+//! and a search can end. Its states are bounded in memory: when they fill it they are dropped, and
+//! made again when they are needed, each in time by the size of the pattern. There are no backreferences, hence no pattern that
 //! takes more than the product of its size and the text's.
 
 use crate::fail::{Fail, Outcome};
@@ -442,7 +442,7 @@ mod tests {
         assert!(Regex::new(&b"(".repeat(1024), true).is_err());
     }
 
-    /// A pattern whose DFA has more states than there is memory for takes time by the product of
+    /// A pattern with more states of its DFA than there is memory for takes time by the product of
     /// both sizes, and its work is counted.
     #[test]
     fn exploding_patterns_are_bounded() {

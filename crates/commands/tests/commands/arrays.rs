@@ -446,7 +446,7 @@ fn memory_is_counted_and_limited() {
     assert_eq!(client.run(&line), "20000");
 }
 
-/// Doubles and short strings as Redis writes them, and what it never writes.
+/// Doubles and short strings as Redis writes them, and bytes that it never writes.
 #[test]
 fn other_forms_are_read_and_broken_ones_refused() {
     let mut client = Client::new();

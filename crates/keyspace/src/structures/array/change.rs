@@ -67,7 +67,7 @@ fn change<S: Slot + ?Sized, R>(
     changed
 }
 
-/// The greatest of so many indexes from `start` on; none if there is none, or if it is too great.
+/// The last of `count` indexes from `start` on; none if there is none, or if it is too great.
 fn last_of(start: u64, count: usize) -> Option<u64> {
     let last = start.checked_add(count.checked_sub(1)? as u64)?;
     (last <= INDEX_MAX).then_some(last)

@@ -1,5 +1,5 @@
-//! Arrays: the structure at a key, and its part of a snapshot. The array itself is that of the crate
-//! `array`.
+//! Arrays: the structure at a key, and its part of a snapshot. The array itself is that of the
+//! crate `array`.
 //!
 //! | file | holds |
 //! |---|---|

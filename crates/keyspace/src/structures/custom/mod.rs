@@ -75,7 +75,7 @@ pub struct ValueType {
     pub number: TypeNumber,
     /// The name that `TYPE` answers.
     pub name: &'static str,
-    /// What commands and events of keys of any type show of it.
+    /// Properties for commands and events of keys of any type.
     pub shown: Shown,
     /// The form in RDB files and `DUMP`.
     pub form: RdbForm,
@@ -102,7 +102,7 @@ pub struct ValueType {
     pub sizes: Option<(&'static str, LengthOf)>,
 }
 
-/// What commands and events of keys of any type show of a value type.
+/// Properties of a value type for commands and events of keys of any type.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
     /// `OBJECT ENCODING`.
