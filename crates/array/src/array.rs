@@ -383,7 +383,7 @@ impl Array {
         ControlFlow::Continue(figures)
     }
 
-    /// Bytes of all its blocks, except those that a snapshot keeps.
+    /// Bytes of all its blocks, without slices that a snapshot keeps.
     pub fn allocated(&self) -> usize {
         self.leaves.bytes()
     }

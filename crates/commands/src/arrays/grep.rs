@@ -15,8 +15,14 @@ use std::ops::ControlFlow;
 /// Predicates of a call at most.
 const PREDICATES_MAX: usize = 250;
 
-/// Memory of all regular expressions of a call at most, in bytes.
+/// Bytes of all compiled patterns of a call at most.
 const REGEX_BYTES_MAX: usize = 8 << 20;
+
+/// Units for compiling a byte of a pattern.
+const UNITS_PER_PATTERN_BYTE: usize = 100;
+
+/// Bytes of a compiled pattern that are made in a unit of work.
+const COMPILED_BYTES_PER_UNIT: usize = 4;
 
 /// Bytes that are compared in a unit of work, regardless of case.
 const FOLDED_BYTES_PER_UNIT: usize = 8;
@@ -80,8 +86,14 @@ fn asked<'a>(ctx: &Ctx<'a>) -> Result<Asked<'a>, Fail> {
 }
 
 impl<'a> Predicates<'a> {
-    /// Prepares predicates. `folds` keeps their texts in lower case.
-    fn of(asked: &Asked<'a>, folds: &'a [Vec<u8>]) -> Result<Self, Fail> {
+    /// Prepares predicates. `folds` keeps their texts in lower case; `pace` counts the work.
+    fn of(
+        asked: &Asked<'a>,
+        folds: &'a [Vec<u8>],
+        pace: &mut dyn FnMut(usize) -> Outcome,
+    ) -> Result<Self, Fail> {
+        let is_regex = |predicate: &&ArgrepOption<'_>| matches!(predicate, ArgrepOption::Re(_));
+        let regexes = asked.predicates.iter().filter(is_regex).count();
         let (mut all, mut regex_bytes) = (Vec::with_capacity(asked.predicates.len()), 0);
         let is_folded = asked.case == Case::Insensitive;
         for (i, predicate) in asked.predicates.iter().enumerate() {
@@ -92,7 +104,9 @@ impl<'a> Predicates<'a> {
                     Predicate::Glob(Box::new(Pattern::new(pattern, asked.case)))
                 }
                 ArgrepOption::Re(pattern) => {
-                    let regex = Regex::new(pattern, is_folded)?;
+                    pace(pattern.len() * UNITS_PER_PATTERN_BYTE)?;
+                    let regex = Regex::new(pattern, is_folded, regexes)?;
+                    pace(regex.bytes() / COMPILED_BYTES_PER_UNIT)?;
                     regex_bytes += regex.bytes();
                     if regex_bytes > REGEX_BYTES_MAX {
                         return Err(super::regex::TOO_LARGE);
@@ -166,8 +180,8 @@ pub(super) fn grep(ctx: &mut Ctx<'_>) -> Outcome {
             })
             .collect(),
     };
-    let mut predicates = Predicates::of(&asked, &folds)?;
     let (mut held, mut pacer) = (ctx.exec.ks.transient(), ctx.exec.pacer());
+    let mut predicates = Predicates::of(&asked, &folds, &mut |units| pacer.pace(units))?;
     let mut found: Vec<u64> = Vec::new();
     if let Some(array) = read(ctx)? {
         let ended = array.each(start, end, &mut |index, element| {

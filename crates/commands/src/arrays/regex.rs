@@ -2,8 +2,8 @@
 //!
 //! A pattern is translated for a lazy DFA. It is stepped byte by byte, so that the work is counted
 //! and a search can end. Its states are bounded in memory: when they fill it they are dropped, and
-//! made again when they are needed, each in time by the size of the pattern. There are no backreferences, hence no pattern that
-//! takes more than the product of its size and the text's.
+//! made again when they are needed, each in time by the size of the pattern. There are no
+//! backreferences, hence no pattern that takes more than the product of its size and the text's.
 
 use crate::fail::{Fail, Outcome};
 use regex_automata::hybrid::dfa::{Cache, Config, DFA};
@@ -19,8 +19,11 @@ const PATTERN_MAX: usize = 2048;
 /// Bytes of a compiled pattern at most.
 const NFA_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of the states of a lazy DFA.
-const CACHE_BYTES: usize = 128 << 10;
+/// Bytes of the states of a lazy DFA at most.
+const CACHE_BYTES_MAX: usize = 128 << 10;
+
+/// Bytes of the states of all lazy DFAs of a call.
+const CACHE_BYTES_ALL: usize = 4 << 20;
 
 /// Most repetitions of a bound, as in TRE.
 const REPETITIONS_MAX: u32 = 255;
@@ -61,7 +64,10 @@ const CLASSES: [&[u8]; 12] = [
 pub(super) struct Regex {
     dfa: DFA,
     cache: Cache,
+    /// Bytes of the pattern.
     bytes: usize,
+    /// Bytes of states at most.
+    cache_bytes: usize,
 }
 
 /// Result of a search.
@@ -73,11 +79,11 @@ pub(super) enum Searched {
 }
 
 impl Regex {
-    /// Compiles a pattern.
+    /// Compiles a pattern, one of `count` of a call.
     ///
     /// # Errors
     /// If it is none, or too large.
-    pub fn new(pattern: &[u8], ignores_case: bool) -> Result<Self, Fail> {
+    pub fn new(pattern: &[u8], ignores_case: bool, count: usize) -> Result<Self, Fail> {
         if pattern.len() > PATTERN_MAX {
             let text = "ERR regular expression is too long, maximum is 2048 bytes";
             return Err(Fail::fixed(text));
@@ -108,15 +114,16 @@ impl Regex {
             Some(_) => TOO_LARGE,
             None => invalid(fault::PATTERN),
         })?;
-        let config = Config::new().cache_capacity(CACHE_BYTES).skip_cache_capacity_check(true);
-        let bytes = nfa.memory_usage() + CACHE_BYTES;
+        let cache_bytes = (CACHE_BYTES_ALL / count.max(1)).min(CACHE_BYTES_MAX);
+        let config = Config::new().cache_capacity(cache_bytes).skip_cache_capacity_check(true);
+        let bytes = nfa.memory_usage();
         let dfa = hybrid::dfa::Builder::new().configure(config).build_from_nfa(nfa);
         let dfa = dfa.map_err(|_| TOO_LARGE)?;
         let cache = dfa.create_cache();
-        Ok(Regex { dfa, cache, bytes })
+        Ok(Regex { dfa, cache, bytes, cache_bytes })
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the compiled pattern.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -140,7 +147,7 @@ impl Regex {
                 }
             }
             let fills = cache.clear_count() - before.1;
-            let made = cache.memory_usage().saturating_sub(before.0) + fills * CACHE_BYTES;
+            let made = cache.memory_usage().saturating_sub(before.0) + fills * self.cache_bytes;
             let units = stride.len() / BYTES_PER_UNIT + made / STATE_BYTES_PER_UNIT;
             if let Err(fail) = pace(1 + units) {
                 return Searched::Ended(fail);
@@ -371,7 +378,7 @@ mod tests {
     use super::*;
 
     fn is_match(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {
-        let mut regex = Regex::new(pattern, ignores_case).unwrap();
+        let mut regex = Regex::new(pattern, ignores_case, 1).unwrap();
         match regex.search(text, &mut |_| Ok(())) {
             Searched::Found(is_match) => is_match,
             Searched::Ended(_) => panic!("ended"),
@@ -436,17 +443,17 @@ mod tests {
         }
         assert_eq!(translate(br"(a)\1"), Err(Fault::Backreference));
         let nested = b"(((((a{255}){255}){255}){255}){255})";
-        assert_eq!(Regex::new(nested, false).err(), Some(TOO_LARGE));
-        assert!(Regex::new(&[b'a'; 2048], true).is_ok());
-        assert!(Regex::new(&[b'a'; 2049], true).is_err());
-        assert!(Regex::new(&b"(".repeat(1024), true).is_err());
+        assert_eq!(Regex::new(nested, false, 1).err(), Some(TOO_LARGE));
+        assert!(Regex::new(&[b'a'; 2048], true, 250).is_ok());
+        assert!(Regex::new(&[b'a'; 2049], true, 1).is_err());
+        assert!(Regex::new(&b"(".repeat(1024), true, 1).is_err());
     }
 
     /// A pattern with more states of its DFA than there is memory for takes time by the product of
     /// both sizes, and its work is counted.
     #[test]
     fn exploding_patterns_are_bounded() {
-        let mut regex = Regex::new(b"[ab]*a[ab]{200}c", false).unwrap();
+        let mut regex = Regex::new(b"[ab]*a[ab]{200}c", false, 1).unwrap();
         let mut random = 1u32;
         let text: Vec<u8> = (0..1 << 16)
             .map(|_| {
@@ -461,7 +468,7 @@ mod tests {
         });
         assert!(matches!(found, Searched::Found(false)));
         assert!(units > text.len(), "{units}");
-        assert!(regex.cache.memory_usage() < 4 * CACHE_BYTES + (1 << 20));
+        assert!(regex.cache.memory_usage() < 4 * CACHE_BYTES_MAX + (1 << 20));
         let ended = regex.search(&text, &mut |_| Err(Fail::SYNTAX));
         assert!(matches!(ended, Searched::Ended(_)));
     }

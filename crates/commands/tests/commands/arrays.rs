@@ -1,5 +1,5 @@
-//! Arrays: replies, a model, effects that make the same array elsewhere, and hostile input. There is
-//! no other server with arrays to compare with.
+//! Arrays: replies, a model, effects that make the same array elsewhere, and hostile input. No other
+//! server with arrays can be had to compare with.
 
 use crate::allocations::peak_of;
 use crate::client::{Client, show};
@@ -232,6 +232,9 @@ fn elements_are_searched() {
     assert_eq!(show(&client.call(&words)), "[1]");
     words.extend([&b"MATCH"[..], b"13"]);
     assert_eq!(show(&client.call(&words)), "ERR too many predicates, maximum is 250");
+    let mut words: Vec<&[u8]> = vec![b"ARGREP", b"i", b"-", b"+", b"AND"];
+    (0..250).for_each(|_| words.extend([&b"RE"[..], b"^1.[0-9]?$"]));
+    assert_eq!(show(&client.call(&words)), "[0 1 2]");
     let long = "a".repeat(2049);
     let refused = "ERR regular expression is too long, maximum is 2048 bytes";
     assert_eq!(client.run(&format!("ARGREP a - + RE {long}")), refused);
