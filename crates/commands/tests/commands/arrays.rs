@@ -512,8 +512,7 @@ fn a_stranger_is_bounded() {
         reply
     };
     call(&format!("ARSET r 0 {}", "ab".repeat(100_000)));
-    let exploding = "[ab]*a[ab]{200}c ".repeat(1);
-    assert_eq!(call(&format!("ARGREP r - + RE {exploding}")), "[]");
+    assert_eq!(call("ARGREP r - + RE [ab]*a[ab]{200}c"), "[]");
     let nested = "((((a{255}){255}){255}){255})";
     let large = "ERR invalid regular expression: Out of memory";
     assert_eq!(call(&format!("ARGREP r - + RE {nested}")), large);
