@@ -21,6 +21,7 @@ mod copies;
 pub(crate) mod pause;
 pub(crate) mod placement;
 mod redirect;
+mod redis_cluster;
 pub(crate) mod scripts;
 pub(crate) mod server_state;
 mod shares;
@@ -33,6 +34,7 @@ use crate::fail::{Fail, Outcome};
 use crate::host::Host;
 use crate::moment::Moment;
 use crate::scripting::only_reads;
+use crate::server::stats::Shared;
 use crate::session::{Modes, Session};
 use crate::spec::{Command, Request};
 use crate::watches::watches_keys;
@@ -75,6 +77,18 @@ const LISTENER: Modes = Modes::SUBSCRIBER.with(Modes::MONITOR);
 
 /// Modes that need [`Executor::admit_closely`].
 const SPECIAL_MODES: Modes = LISTENER.with(Modes::LOADER).with(Modes::REDIRECTABLE);
+
+/// Flags of commands that need [`Executor::admit_closely`].
+const SPECIAL_FLAGS: Flags = bits!(Flags: PROTECTED, NO_MULTI, SCRIPT_RUNNER);
+
+/// Flags of commands that need [`Executor::admit_closely`]: for clients of Redis Cluster, also those
+/// with several keys.
+pub(crate) fn special_flags(shared: &Shared) -> Flags {
+    match shared.topology.get() {
+        Some(_) => SPECIAL_FLAGS.with(Flags::SEVERAL_KEYS),
+        None => SPECIAL_FLAGS,
+    }
+}
 
 /// Moments that need [`Executor::admit_closely`].
 const SPECIAL_MOMENTS: Moment = Moment::KEPT_OUT.with(Moment::IN_SCRIPT);
@@ -136,7 +150,7 @@ impl Executor {
             | self.restricts(session)
             | session.extras.is_some()
             | session.modes.intersects(SPECIAL_MODES)
-            | spec.flags.intersects(bits!(Flags: PROTECTED, NO_MULTI, SCRIPT_RUNNER))
+            | spec.flags.intersects(self.special_flags)
             | moment.intersects(SPECIAL_MOMENTS)
             | self.shared.pause.is_active(self.ks.now_ms());
         if is_special {
@@ -178,10 +192,12 @@ impl Executor {
             Err(fail) => Verdict::Refuse(fail),
             Ok(()) if !joins_queue => self.place(command, invocation, nested),
             Ok(()) if self.spoils_queue(command) => Verdict::Refuse(self.not_inside(command)),
-            Ok(()) => match self.admit_queued(command) {
-                Ok(()) => Verdict::Queue,
-                Err(fail) => Verdict::Refuse(fail),
-            },
+            Ok(()) => {
+                match self.admit_queued(command, request, &*invocation.session, &*invocation.host) {
+                    Ok(()) => Verdict::Queue,
+                    Err(fail) => Verdict::Refuse(fail),
+                }
+            }
         }
     }
 

@@ -168,6 +168,15 @@ impl<'a> Ctx<'a> {
         u16::try_from(number).ok().filter(|&db| db < databases).ok_or(Fail::DB_OUT_OF_RANGE)
     }
 
+    /// Rejects a command that works on several databases: Redis Cluster has one.
+    pub(crate) fn admit_databases(&self) -> Outcome {
+        if !self.session.is(Modes::CLUSTER_CLIENT) {
+            return Ok(());
+        }
+        let name = self.command.spec.meta.name.to_ascii_uppercase();
+        Err(Fail::new(format!("ERR {name} is not allowed in cluster mode")))
+    }
+
     /// Whether argument `i` is `word`, ignoring case.
     #[inline]
     pub fn is(&self, i: usize, word: &str) -> bool {

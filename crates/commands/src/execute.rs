@@ -12,6 +12,7 @@
 //! ```
 
 use crate::acl::Seen;
+use crate::admit::special_flags;
 use crate::aux_values::Draft;
 use crate::blocked::{Helping, Unblocking};
 use crate::clock::{Clock, Tick};
@@ -75,10 +76,14 @@ pub struct Executor {
     pub(crate) functions: Option<Box<FunctionThread>>,
     /// Draft of auxiliary state. Commands that change such state work on it if it is set.
     pub(crate) draft: Option<Draft>,
+    /// Flags of commands that [`Executor::admit`] looks at closely.
+    pub(crate) special_flags: Flags,
     /// A script is calling commands.
     pub(crate) within_script: bool,
     /// Hash slot that the current script has written to, if a commit is limited to one slot.
     pub(crate) script_slot: Option<HashSlot>,
+    /// Hash slot that the current script has used, if it may use one only ([`Moment::ONE_SLOT`]).
+    pub(crate) one_slot: Option<HashSlot>,
     /// Hash slots of the current transaction, to which a command of all primaries is limited here.
     pub(crate) share: Option<Vec<HashSlot>>,
     /// Hash slots of keys shown to clients, where replies wait for other owners.
@@ -155,6 +160,7 @@ impl Executor {
 
     fn with_stats(ks: Handle, shared: Arc<Shared>, stats: Arc<ThreadStats>) -> Self {
         let clock = Clock::get();
+        let special_flags = special_flags(&shared);
         let seed = ks.now_ms() as u64 ^ (Arc::as_ptr(&stats) as u64).rotate_left(32);
         Executor {
             paths: Default::default(),
@@ -177,8 +183,10 @@ impl Executor {
             scripts: None,
             functions: None,
             draft: None,
+            special_flags,
             within_script: false,
             script_slot: None,
+            one_slot: None,
             shown: ShownSlots::default(),
             share: None,
             script_time: None,

@@ -49,6 +49,7 @@ mod sorted_sets;
 pub mod spec;
 mod streams;
 mod strings;
+pub mod topology;
 mod tracking;
 pub mod transactions;
 mod unblock;

@@ -27,6 +27,11 @@ bitset! {
         REDIRECTABLE = 4 "redirectable",
         /// A transaction of a primary that is Petrel, in which members of sets may be effects.
         EFFECTS = 5 "effects",
+        /// Speaks Redis Cluster's protocol (`cluster-enabled yes`): commands for hash slots of
+        /// other nodes are redirected to them.
+        CLUSTER_CLIENT = 6 "cluster-client",
+        /// `READONLY` in Redis Cluster: reads slots of which the node is a backup.
+        READS_BACKUPS = 7 "reads-backups",
     }
 }
 
@@ -142,6 +147,12 @@ impl Session {
     /// Switches a mode on or off.
     pub fn set(&mut self, mode: Modes, on: bool) {
         self.modes = if on { self.modes.with(mode) } else { self.modes.without(mode) };
+    }
+
+    /// Modes that apply to a command that is executed later, too.
+    pub(crate) fn kept_modes(&self) -> Modes {
+        const KEPT: Modes = Modes::NO_TOUCH.with(Modes::CLUSTER_CLIENT).with(Modes::READS_BACKUPS);
+        self.modes.without(Modes::FULL.without(KEPT))
     }
 
     /// Whether the session is authenticated, or needs no authentication.

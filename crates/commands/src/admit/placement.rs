@@ -21,6 +21,7 @@
 //! forwarded ones, and forwarded ones stay in order on the way.
 
 use super::copies::may_be_copied;
+use super::redis_cluster::reads_here;
 use super::{Moment, Verdict};
 use crate::arguments::cursor::parse_cursor;
 use crate::cluster::{Call, Cluster, HashSlot, Primary, Rest};
@@ -34,7 +35,7 @@ use crate::reply_slots::{Merge, ReplySlots};
 use crate::scripting::cache::{NO_SCRIPT, parse_sum};
 use crate::server::replication::{NO_LOG, logs_wanted};
 use crate::server::state::ServerState;
-use crate::session::Session;
+use crate::session::{Modes, Session};
 use crate::spec::{Command, Flags, GateFlags, KeyShape, Queue, Request};
 use crate::tracking::mode::{Tracking, TrackingMode};
 use petrel_resp::Protocol;
@@ -84,6 +85,10 @@ const LIMITED_PATTERNS: Fail = Fail::fixed(
     "ERR BY and GET of users who may not read all keys are not supported in a cluster at keys whose primary is another node",
 );
 
+const NO_OWN_SLOTS: Fail = Fail::fixed(
+    "CLUSTERDOWN This node is the primary of no hash slot: send the command to the nodes of CLUSTER SLOTS",
+);
+
 impl Executor {
     /// Decides where an admitted command is executed, unless it is queued by `MULTI`.
     #[inline]
@@ -95,7 +100,12 @@ impl Executor {
     ) -> Verdict {
         let Invocation { request, session, host, moment, .. } = invocation;
         if !self.shared.is_in_state(ServerState::Clustered) {
-            return Verdict::Run;
+            return match session.is(Modes::CLUSTER_CLIENT) {
+                true => {
+                    self.place_for_cluster_client(command, request, (session, host), moment, nested)
+                }
+                false => Verdict::Run,
+            };
         }
         let is_part = nested || moment.contains(Moment::IN_SCRIPT);
         if !is_part
@@ -104,9 +114,15 @@ impl Executor {
         {
             return verdict;
         }
+        if session.is(Modes::CLUSTER_CLIENT)
+            && let refused @ Verdict::Refuse(_) =
+                self.place_for_cluster_client(command, request, (session, host), moment, nested)
+        {
+            return refused;
+        }
         let Some(cluster) = self.shared.cluster.get().cloned() else { return Verdict::Run };
         let placed = match moment.contains(Moment::IN_SCRIPT) {
-            true => self.place_in_script(command, request, moment, &*cluster),
+            true => self.place_in_script(command, (request, session), moment, &*cluster),
             false if nested || !moment.contains(Moment::CLIENT) => Ok(Verdict::Run),
             false if command.spec.gate.contains(GateFlags::RUNS_QUEUE) => {
                 self.place_transaction(session, &*cluster, host)
@@ -146,13 +162,16 @@ impl Executor {
                 }
                 Some(Verdict::Run)
             }
-            Place::Read if cluster.is_readable(slot) => {
+            Place::Read if reads_at_once(slot, session, cluster) => {
                 if cluster.waits_for_owners() {
                     self.shown.add(slot);
                 }
                 Some(Verdict::Run)
             }
-            Place::Read if may_be_copied(command, &[slot], session, cluster) => {
+            Place::Read
+                if !session.is(Modes::CLUSTER_CLIENT)
+                    && may_be_copied(command, &[slot], session, cluster) =>
+            {
                 Some(Verdict::TryCopies)
             }
             _ => None,
@@ -172,7 +191,16 @@ impl Executor {
     }
 
     /// Rejects a command that cannot be part of a transaction in a cluster, before it is queued.
-    pub(super) fn admit_queued(&self, command: Command) -> Result<(), Fail> {
+    pub(super) fn admit_queued(
+        &self,
+        command: Command,
+        request: &Request<'_>,
+        session: &Session,
+        host: &dyn Host,
+    ) -> Result<(), Fail> {
+        if session.is(Modes::CLUSTER_CLIENT) {
+            self.admit_slots(command, request, session, host)?;
+        }
         match self.shared.is_in_state(ServerState::Clustered) {
             // In a transaction it does not wait for other members.
             true if command.spec.gate.contains(GateFlags::RUNS_ANYWHERE) => {
@@ -180,21 +208,25 @@ impl Executor {
             }
             // Other primaries execute it for their slots after the transaction.
             true if is_flush(command) => admit_in_cluster(command),
-            true if self.is_no_part(command) => Err(self.no_part(command)),
+            true if self.is_no_part(command, session) => Err(self.no_part(command)),
             true => admit_in_cluster(command),
             false => Ok(()),
         }
     }
 
-    fn is_at_all_primaries(&self, command: Command) -> bool {
+    fn is_at_all_primaries(&self, command: Command, session: &Session) -> bool {
         let gate = command.spec.gate;
+        if session.is(Modes::CLUSTER_CLIENT) {
+            // `SCAN` and `RANDOMKEY` run where the client is connected.
+            return gate.contains(GateFlags::AT_ALL_PRIMARIES) || command.spec.meta.is_summed();
+        }
         gate.contains(GateFlags::AT_ALL_PRIMARIES)
             || gate.contains(GateFlags::WHOLE_DATABASE) && self.shared.cluster_of_few().is_some()
     }
 
     /// Whether several nodes execute a command. It can then not be part of a transaction or script.
-    fn is_no_part(&self, command: Command) -> bool {
-        self.is_at_all_primaries(command) || command.spec.gate.contains(GateFlags::AGREED)
+    fn is_no_part(&self, command: Command, session: &Session) -> bool {
+        self.is_at_all_primaries(command, session) || command.spec.gate.contains(GateFlags::AGREED)
     }
 
     /// Error of such a command in a transaction or script.
@@ -220,7 +252,7 @@ impl Executor {
         admit_in_cluster(command)?;
         let waiting = session.reply_slots();
         let all = waiting.and_then(ReplySlots::last);
-        if self.is_at_all_primaries(command) {
+        if self.is_at_all_primaries(command, session) {
             return match all {
                 Some(last) => Ok(Verdict::Await(last)),
                 None if spec.gate.contains(GateFlags::WHOLE_DATABASE) => {
@@ -495,12 +527,12 @@ impl Executor {
     fn place_in_script(
         &mut self,
         command: Command,
-        request: &Request<'_>,
+        (request, session): (&Request<'_>, &Session),
         moment: Moment,
         cluster: &dyn Cluster,
     ) -> Result<Verdict, Fail> {
         admit_in_cluster(command)?;
-        if self.is_no_part(command) {
+        if self.is_no_part(command, session) {
             return Err(self.no_part(command));
         }
         let holds_all = cluster.holds_all();
@@ -536,6 +568,15 @@ impl Executor {
     }
 }
 
+/// Whether keys of a slot are read here at once. Clients of Redis Cluster are redirected to the
+/// primary, unless they read from backups.
+fn reads_at_once(slot: HashSlot, session: &Session, cluster: &dyn Cluster) -> bool {
+    cluster.is_readable(slot)
+        && (!session.is(Modes::CLUSTER_CLIENT)
+            || cluster.primary_of(slot) == Primary::Here
+            || reads_here(slot, session, cluster))
+}
+
 /// Whether a command removes keys of all primaries.
 pub(super) fn is_flush(command: Command) -> bool {
     let spec = command.spec;
@@ -565,6 +606,20 @@ fn admit_log(command: Command, args: &[&[u8]], host: &dyn Host) -> Result<(), Fa
     if local && host.durable_epoch().is_none() { Err(NO_LOG) } else { Ok(()) }
 }
 
+/// The hash slots of each primary that executes a command without keys: of this node only, for
+/// clients of Redis Cluster.
+pub(super) fn shares_for(
+    session: &Session,
+    cluster: &dyn Cluster,
+) -> Result<Vec<Vec<HashSlot>>, Fail> {
+    let mut primaries = cluster.slots_by_primary().ok_or(Fail::PRIMARY_CHANGING)?;
+    if session.is(Modes::CLUSTER_CLIENT) {
+        let is_own = |slot: &HashSlot| cluster.primary_of(*slot) == Primary::Here;
+        primaries.retain(|slots| slots.first().is_some_and(is_own));
+    }
+    Ok(primaries)
+}
+
 /// Forwards a command to all primaries, for their slots.
 fn at_all_primaries(
     command: Command,
@@ -578,7 +633,10 @@ fn at_all_primaries(
         Some(_) => Merge::Same,
         None => Merge::Joined,
     };
-    let primaries = cluster.slots_by_primary().ok_or(Fail::PRIMARY_CHANGING)?;
+    let primaries = shares_for(session, cluster)?;
+    if primaries.is_empty() {
+        return Err(NO_OWN_SLOTS);
+    }
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
     let calls = primaries.into_iter().map(|mut slots| {
         if merge == Merge::Min {

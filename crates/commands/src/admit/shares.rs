@@ -11,7 +11,7 @@
 //! which was executed. For each flush the first primary scans all keys of the databases, with the
 //! whole keyspace locked.
 
-use super::placement::{add_slots, call, is_flush, sort};
+use super::placement::{add_slots, call, is_flush, shares_for, sort};
 use crate::answer::Answer;
 use crate::cluster::{Call, Cluster, HashSlot, Rest};
 use crate::ctx::Invocation;
@@ -106,7 +106,7 @@ impl Executor {
         }
         let done = slots_of(queue, &args, cluster);
         let mut calls = Vec::new();
-        let primaries = cluster.slots_by_primary().ok_or(Fail::PRIMARY_CHANGING)?;
+        let primaries = shares_for(session, cluster)?;
         if primaries.len() * flushes.len() > CALLS_MAX {
             return Err(TOO_MANY);
         }

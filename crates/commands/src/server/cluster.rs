@@ -1,10 +1,15 @@
 //! CLUSTER, ASKING, CLUSTERSCAN: information on the cluster, and the replies of a server outside of
 //! any cluster.
 
+mod nodes;
+mod redis;
+mod slot_keys;
+
 use crate::cluster::ClusterLink;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::server::help::help_on;
+use crate::session::Modes;
 use crate::spec::{CommandSpec, Locks};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
@@ -13,7 +18,7 @@ use petrel_table::commands as meta;
 pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::container(&meta::CLUSTER, &SUBCOMMANDS),
     CommandSpec::new(&meta::CLUSTERSCAN, disabled).locking(Locks::Itself),
-    CommandSpec::new(&meta::ASKING, disabled).locking(Locks::Itself),
+    CommandSpec::new(&meta::ASKING, asking).locking(Locks::Itself),
 ];
 
 static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
@@ -31,6 +36,14 @@ static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
 /// Subcommands that a member of a cluster answers; slots are placed by the cluster itself.
 const SERVED: [&str; 7] = ["failover", "forget", "info", "keyslot", "links", "myid", "nodes"];
 
+/// `ASKING`. Hash slots move without `-ASK`: the primary serves a slot until the next one does.
+fn asking(ctx: &mut Ctx<'_>) -> Outcome {
+    match ctx.session.is(Modes::CLUSTER_CLIENT) {
+        true => ctx.ok(),
+        false => Err(Fail::NO_CLUSTER),
+    }
+}
+
 fn disabled(_: &mut Ctx<'_>) -> Outcome {
     Err(Fail::NO_CLUSTER)
 }
@@ -42,6 +55,9 @@ const ONLY_TAKEOVER: Fail = Fail::fixed(
 
 /// `CLUSTER FAILOVER`, `FORGET`, `HELP`, `INFO`, `KEYSLOT`, `LINKS`, `MYID` and `NODES`.
 fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
+    if let Some(topology) = ctx.exec.shared.topology.get().cloned() {
+        return redis::subcommand(ctx, &*topology);
+    }
     let Some(cluster) = ctx.exec.shared.cluster.get().cloned() else { return disabled(ctx) };
     match ctx.command.spec.meta.name {
         "help" => return help_on(ctx, |name| SERVED.contains(&name)),

@@ -16,6 +16,7 @@ use crate::server::slowlog::CommandLog;
 use crate::server::state::ServerState;
 use crate::sketches::SketchDefaults;
 use crate::spec::{Command, Flags, Registry};
+use crate::topology::Topology;
 use petrel_resp::Dialect;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
@@ -80,6 +81,9 @@ pub struct Shared {
     pub is_replica: AtomicBool,
     /// The cluster that the server is a member of ([`ServerState::Clustered`]).
     pub cluster: OnceLock<Arc<dyn Cluster>>,
+    /// The nodes as clients of Redis Cluster see them, if there are such clients
+    /// (`cluster-enabled yes`). Set before the first client is served.
+    pub topology: OnceLock<Arc<dyn Topology>>,
     track_latency: AtomicBool,
     /// Bits of [`Observer`].
     observers: AtomicU8,
@@ -115,6 +119,7 @@ impl Shared {
             pause: Pause::default(),
             is_replica: AtomicBool::new(false),
             cluster: OnceLock::new(),
+            topology: OnceLock::new(),
             track_latency: AtomicBool::new(true),
             dialect: OnceLock::new(),
             poses_as_redis: AtomicBool::new(false),

@@ -21,7 +21,7 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 
 impl Membership {
     /// Nodes that were taken for dead and have not come back, as far as this node knows.
-    fn failed(&self) -> Vec<MemberInfo> {
+    pub(super) fn failed(&self) -> Vec<MemberInfo> {
         let fabric = self.fabric.lock().clone();
         let mut failed = fabric.map_or_else(Vec::new, |fabric| fabric::failed(&fabric));
         let (state, own) = (self.state(), self.id());
@@ -205,7 +205,7 @@ impl Cluster for Membership {
         let state = self.state();
         let is = |member: &&MemberInfo| member.id.as_bytes().eq_ignore_ascii_case(id);
         if self.id().as_bytes().eq_ignore_ascii_case(id) {
-            return Err(Fail::fixed("ERR I tried hard but I can't forget myself..."));
+            return Err(Fail::FORGET_ME);
         }
         if state.members.iter().any(|member| is(&member)) {
             return Err(Fail::fixed(
