@@ -2,7 +2,7 @@
 //! hash slot, and the node is its primary. Everything else is `CROSSSLOT`, `MOVED` or `CLUSTERDOWN`.
 //!
 //! A slot whose primary is changing is no error: the command is forwarded, and waits for the new
-//! primary, as in the default mode.
+//! primary, as in the default mode. So no client is sent to and fro while members adopt a view.
 
 use super::Verdict;
 use super::placement::sort;
@@ -73,6 +73,8 @@ impl Executor {
         match cluster.primary_of(slot) {
             Primary::Here => Ok(()),
             Primary::At(_) if only_reads && reads_here(slot, session, &**cluster) => Ok(()),
+            // It would redirect the client back.
+            Primary::At(number) if !cluster.has_adopted(number) => Ok(()),
             Primary::At(number) => Err(self.moved(slot, number, host)),
             Primary::Changing => match self.shared.topology.get() {
                 Some(topology) if topology.is_unserved(slot) => Err(Fail::SLOT_UNSERVED),

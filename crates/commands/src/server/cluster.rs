@@ -94,19 +94,15 @@ fn links(links: &[ClusterLink], reply: &mut dyn Reply) {
         let is_sending = direction == "to" && link.queued > 0;
         let queued = if direction == "to" { link.queued as i64 } else { 0 };
         reply.map(6);
-        for (name, value) in [
-            ("direction", direction),
-            ("node", &*link.node),
-            ("events", if is_sending { "rw" } else { "r" }),
-        ] {
+        for (name, value) in [("direction", direction), ("node", &*link.node)] {
             reply.bulk(name.as_bytes());
             reply.bulk(value.as_bytes());
         }
-        for (name, value) in [
-            ("create-time", link.since_ms),
-            ("send-buffer-allocated", queued),
-            ("send-buffer-used", queued),
-        ] {
+        reply.bulk(b"create-time");
+        reply.integer(link.since_ms);
+        reply.bulk(b"events");
+        reply.bulk(if is_sending { b"rw" } else { b"r" });
+        for (name, value) in [("send-buffer-allocated", queued), ("send-buffer-used", queued)] {
             reply.bulk(name.as_bytes());
             reply.integer(value);
         }
