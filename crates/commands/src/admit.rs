@@ -32,10 +32,10 @@ use crate::ctx::Invocation;
 use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::modes::Modes;
 use crate::moment::Moment;
 use crate::scripting::only_reads;
-use crate::server::stats::Shared;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Request};
 use crate::watches::watches_keys;
 use petrel_resp::{Dialect, Protocol, Reply};
@@ -77,18 +77,6 @@ const LISTENER: Modes = Modes::SUBSCRIBER.with(Modes::MONITOR);
 
 /// Modes that need [`Executor::admit_closely`].
 const SPECIAL_MODES: Modes = LISTENER.with(Modes::LOADER).with(Modes::REDIRECTABLE);
-
-/// Flags of commands that need [`Executor::admit_closely`].
-const SPECIAL_FLAGS: Flags = bits!(Flags: PROTECTED, NO_MULTI, SCRIPT_RUNNER);
-
-/// Flags of commands that need [`Executor::admit_closely`]: for clients of Redis Cluster, also those
-/// with several keys.
-pub(crate) fn special_flags(shared: &Shared) -> Flags {
-    match shared.topology.get() {
-        Some(_) => SPECIAL_FLAGS.with(Flags::SEVERAL_KEYS),
-        None => SPECIAL_FLAGS,
-    }
-}
 
 /// Moments that need [`Executor::admit_closely`].
 const SPECIAL_MOMENTS: Moment = Moment::KEPT_OUT.with(Moment::IN_SCRIPT);

@@ -3,7 +3,7 @@
 use crate::acl::{Access, User};
 use crate::answer::{Ticket, WriteReply};
 use crate::clock::Tick;
-use crate::session::Modes;
+use crate::modes::Modes;
 use crate::tracking::mode::Tracking;
 use petrel_keyspace::{Awaited, KeyHash, ReadyKey};
 use petrel_resp::Protocol;

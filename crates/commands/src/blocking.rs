@@ -146,7 +146,7 @@ impl Ctx<'_> {
             hashes: self.exec.locked_for(self.request),
             db: self.db(),
             protocol: self.session.protocol,
-            modes: self.session.kept_modes(),
+            modes: self.session.modes.kept(),
             tracking: self.session.tracking().cloned().map(Box::new),
             access: self.session.access,
             user: self.session.user().cloned(),

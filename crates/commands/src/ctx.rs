@@ -3,9 +3,10 @@
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::modes::Modes;
 use crate::moment::Moment;
 use crate::numbers;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Request};
 use petrel_keyspace::{BLOB_MIN, Key, KeyHash, Transient, Value};
 use petrel_resp::{Dialect, Reply};

@@ -12,7 +12,6 @@
 //! ```
 
 use crate::acl::Seen;
-use crate::admit::special_flags;
 use crate::aux_values::Draft;
 use crate::blocked::{Helping, Unblocking};
 use crate::clock::{Clock, Tick};
@@ -21,11 +20,12 @@ use crate::ctx::{Ctx, Invocation};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
 use crate::long::{MANY_ARGUMENTS, MOVE_UNITS, Whole};
+use crate::modes::Modes;
 use crate::random::Random;
 use crate::recent;
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
-use crate::session::{Modes, Transaction};
+use crate::session::Transaction;
 use crate::shown::ShownSlots;
 use crate::spec::{Command, Flags, Handler, KeyShape, Locks, Registry, Request};
 use bytes::Bytes;
@@ -160,7 +160,7 @@ impl Executor {
 
     fn with_stats(ks: Handle, shared: Arc<Shared>, stats: Arc<ThreadStats>) -> Self {
         let clock = Clock::get();
-        let special_flags = special_flags(&shared);
+        let special_flags = shared.special_flags();
         let seed = ks.now_ms() as u64 ^ (Arc::as_ptr(&stats) as u64).rotate_left(32);
         Executor {
             paths: Default::default(),

@@ -1,7 +1,8 @@
 //! Ends of transactions and watches, under the locks of the watched keys.
 
 use crate::fail::Fail;
-use crate::session::{Modes, Session};
+use crate::modes::Modes;
+use crate::session::Session;
 use crate::spec::Command;
 use petrel_keyspace::Handle;
 use petrel_table::GateFlags;

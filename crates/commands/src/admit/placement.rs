@@ -21,7 +21,7 @@
 //! forwarded ones, and forwarded ones stay in order on the way.
 
 use super::copies::may_be_copied;
-use super::redis_cluster::reads_here;
+use super::redis_cluster::{reads_at_once, shares_for};
 use super::{Moment, Verdict};
 use crate::arguments::cursor::parse_cursor;
 use crate::cluster::{Call, Cluster, HashSlot, Primary, Rest};
@@ -30,12 +30,13 @@ use crate::execute::Executor;
 use crate::fail::Fail;
 use crate::host::Host;
 use crate::keys::cluster_cursor::ClusterCursor;
+use crate::modes::Modes;
 use crate::random::Random;
 use crate::reply_slots::{Merge, ReplySlots};
 use crate::scripting::cache::{NO_SCRIPT, parse_sum};
 use crate::server::replication::{NO_LOG, logs_wanted};
 use crate::server::state::ServerState;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Flags, GateFlags, KeyShape, Queue, Request};
 use crate::tracking::mode::{Tracking, TrackingMode};
 use petrel_resp::Protocol;
@@ -83,10 +84,6 @@ const LIMITED_SCRIPT: Fail = Fail::fixed(
 
 const LIMITED_PATTERNS: Fail = Fail::fixed(
     "ERR BY and GET of users who may not read all keys are not supported in a cluster at keys whose primary is another node",
-);
-
-const NO_OWN_SLOTS: Fail = Fail::fixed(
-    "CLUSTERDOWN This node is the primary of no hash slot: send the command to the nodes of CLUSTER SLOTS",
 );
 
 impl Executor {
@@ -568,15 +565,6 @@ impl Executor {
     }
 }
 
-/// Whether keys of a slot are read here at once. Clients of Redis Cluster are redirected to the
-/// primary, unless they read from backups.
-fn reads_at_once(slot: HashSlot, session: &Session, cluster: &dyn Cluster) -> bool {
-    cluster.is_readable(slot)
-        && (!session.is(Modes::CLUSTER_CLIENT)
-            || cluster.primary_of(slot) == Primary::Here
-            || reads_here(slot, session, cluster))
-}
-
 /// Whether a command removes keys of all primaries.
 pub(super) fn is_flush(command: Command) -> bool {
     let spec = command.spec;
@@ -606,20 +594,6 @@ fn admit_log(command: Command, args: &[&[u8]], host: &dyn Host) -> Result<(), Fa
     if local && host.durable_epoch().is_none() { Err(NO_LOG) } else { Ok(()) }
 }
 
-/// The hash slots of each primary that executes a command without keys: of this node only, for
-/// clients of Redis Cluster.
-pub(super) fn shares_for(
-    session: &Session,
-    cluster: &dyn Cluster,
-) -> Result<Vec<Vec<HashSlot>>, Fail> {
-    let mut primaries = cluster.slots_by_primary().ok_or(Fail::PRIMARY_CHANGING)?;
-    if session.is(Modes::CLUSTER_CLIENT) {
-        let is_own = |slot: &HashSlot| cluster.primary_of(*slot) == Primary::Here;
-        primaries.retain(|slots| slots.first().is_some_and(is_own));
-    }
-    Ok(primaries)
-}
-
 /// Forwards a command to all primaries, for their slots.
 fn at_all_primaries(
     command: Command,
@@ -634,9 +608,6 @@ fn at_all_primaries(
         None => Merge::Joined,
     };
     let primaries = shares_for(session, cluster)?;
-    if primaries.is_empty() {
-        return Err(NO_OWN_SLOTS);
-    }
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
     let calls = primaries.into_iter().map(|mut slots| {
         if merge == Merge::Min {

@@ -1,7 +1,8 @@
 //! Redis Cluster's rules for its clients (`cluster-enabled yes`): all keys of a request are of one
-//! hash slot, and the node is its primary. Everything else is `CROSSSLOT`, `MOVED` or `CLUSTERDOWN`.
+//! hash slot, and the node is its primary. Everything else is `CROSSSLOT`, `MOVED` or
+//! `CLUSTERDOWN`.
 //!
-//! A slot whose primary is changing is no error: the command is forwarded, and waits for the new
+//! A change of a slot's primary is no error: the command is forwarded, and waits for the new
 //! primary, as in the default mode. So no client is sent to and fro while members adopt a view.
 
 use super::Verdict;
@@ -10,9 +11,10 @@ use crate::cluster::{Cluster, HashSlot, Primary};
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::modes::Modes;
 use crate::moment::Moment;
 use crate::server::state::ServerState;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Request};
 use petrel_keyspace::hash_slot::slot_of;
 use petrel_table::keys::key_positions;
@@ -23,6 +25,10 @@ const AWAY: Fail = Fail::fixed("ERR Script attempted to access a non local key i
 
 const SEVERAL_SLOTS: Fail =
     Fail::fixed("ERR Script attempted to access keys that do not hash to the same slot");
+
+const NO_OWN_SLOTS: Fail = Fail::fixed(
+    "CLUSTERDOWN This node is the primary of no hash slot: send the command to the nodes of CLUSTER SLOTS",
+);
 
 /// The hash slots of a request.
 struct Routed {
@@ -124,8 +130,34 @@ impl Executor {
 }
 
 /// Whether a client may read keys of a slot of which this node is a backup.
-pub(super) fn reads_here(slot: HashSlot, session: &Session, cluster: &dyn Cluster) -> bool {
+fn reads_here(slot: HashSlot, session: &Session, cluster: &dyn Cluster) -> bool {
     session.is(Modes::READS_BACKUPS) && cluster.is_readable(slot)
+}
+
+/// Whether keys of a slot are read here at once. Clients of Redis Cluster are redirected to the
+/// primary, unless they read from backups.
+pub(super) fn reads_at_once(slot: HashSlot, session: &Session, cluster: &dyn Cluster) -> bool {
+    cluster.is_readable(slot)
+        && (!session.is(Modes::CLUSTER_CLIENT)
+            || cluster.primary_of(slot) == Primary::Here
+            || reads_here(slot, session, cluster))
+}
+
+/// The hash slots of each primary that executes a command without keys: of this node only, for
+/// clients of Redis Cluster.
+pub(super) fn shares_for(
+    session: &Session,
+    cluster: &dyn Cluster,
+) -> Result<Vec<Vec<HashSlot>>, Fail> {
+    let mut primaries = cluster.slots_by_primary().ok_or(Fail::PRIMARY_CHANGING)?;
+    if session.is(Modes::CLUSTER_CLIENT) {
+        let is_own = |slot: &HashSlot| cluster.primary_of(*slot) == Primary::Here;
+        primaries.retain(|slots| slots.first().is_some_and(is_own));
+        if primaries.is_empty() {
+            return Err(NO_OWN_SLOTS);
+        }
+    }
+    Ok(primaries)
 }
 
 /// The hash slots of some commands together.

@@ -3,9 +3,10 @@
 use super::Moment;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::modes::Modes;
 use crate::scripting::{Access, Call, ProgramKind, ScriptFlags};
 use crate::server::state::ServerState;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Flags};
 use petrel_resp::Dialect;
 use petrel_table::bits;

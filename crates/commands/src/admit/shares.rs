@@ -11,7 +11,8 @@
 //! which was executed. For each flush the first primary scans all keys of the databases, with the
 //! whole keyspace locked.
 
-use super::placement::{add_slots, call, is_flush, shares_for, sort};
+use super::placement::{add_slots, call, is_flush, sort};
+use super::redis_cluster::shares_for;
 use crate::answer::Answer;
 use crate::cluster::{Call, Cluster, HashSlot, Rest};
 use crate::ctx::Invocation;
@@ -19,9 +20,10 @@ use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
 use crate::host::Host;
 use crate::keys::databases::flush_mode;
+use crate::modes::Modes;
 use crate::reply_slots::{Merge, part_of};
 use crate::server::state::ServerState;
-use crate::session::{Modes, Replies, Session};
+use crate::session::{Replies, Session};
 use crate::spec::Queue;
 use petrel_keyspace::{Cursor, parse_int};
 use petrel_resp::RespWriter;

@@ -4,7 +4,7 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::{expect, size_units};
-use crate::session::Modes;
+use crate::modes::Modes;
 use crate::spec::CommandSpec;
 use petrel_keyspace::Key;
 use petrel_keyspace::event::class;

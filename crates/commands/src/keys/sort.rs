@@ -7,8 +7,8 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::{Pacer, UNITS_PER_ITEM};
+use crate::modes::Modes;
 use crate::numbers::{double, integer};
-use crate::session::Modes;
 use crate::spec::CommandSpec;
 use petrel_keyspace::hash_slot::slot_of;
 use petrel_keyspace::packed::Item;
@@ -208,7 +208,7 @@ impl<'a> Options<'a> {
     }
 
     /// Rejects patterns for keys of other nodes, if members of a cluster hold only some slots, and
-    /// for clients of Redis Cluster: a pattern needs a hash tag for the same slot as the sorted key.
+    /// for clients of Redis Cluster: a pattern needs a hash tag for the slot of the sorted key.
     fn admit_patterns(&self, ctx: &Ctx<'_>) -> Outcome {
         let is_limited = ctx.session.is(Modes::CLUSTER_CLIENT);
         if !is_limited && ctx.exec.shared.cluster_of_few().is_none() {

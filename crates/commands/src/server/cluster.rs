@@ -5,13 +5,11 @@ mod nodes;
 mod redis;
 mod slot_keys;
 
-use crate::cluster::ClusterLink;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::modes::Modes;
 use crate::server::help::help_on;
-use crate::session::Modes;
 use crate::spec::{CommandSpec, Locks};
-use petrel_resp::Reply;
 use petrel_table::commands as meta;
 
 /// The commands of this family.
@@ -76,7 +74,7 @@ fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
         }
         "info" => ctx.reply.verbatim(b"txt", cluster.info().as_bytes()),
         "keyslot" => ctx.reply.integer(cluster.slot_of(ctx.arg(2)).into()),
-        "links" => links(&cluster.links(), ctx.reply),
+        "links" => nodes::links(&cluster.links(), ctx.reply),
         "myid" => ctx.reply.bulk(cluster.id().as_bytes()),
         "nodes" => ctx.reply.verbatim(b"txt", cluster.nodes().as_bytes()),
         name => {
@@ -85,26 +83,4 @@ fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Links carry both directions: each is shown as the two of Redis.
-fn links(links: &[ClusterLink], reply: &mut dyn Reply) {
-    reply.array(2 * links.len());
-    for (link, direction) in links.iter().flat_map(|link| [(link, "to"), (link, "from")]) {
-        let is_sending = direction == "to" && link.queued > 0;
-        let queued = if direction == "to" { link.queued as i64 } else { 0 };
-        reply.map(6);
-        for (name, value) in [("direction", direction), ("node", &*link.node)] {
-            reply.bulk(name.as_bytes());
-            reply.bulk(value.as_bytes());
-        }
-        reply.bulk(b"create-time");
-        reply.integer(link.since_ms);
-        reply.bulk(b"events");
-        reply.bulk(if is_sending { b"rw" } else { b"r" });
-        for (name, value) in [("send-buffer-allocated", queued), ("send-buffer-used", queued)] {
-            reply.bulk(name.as_bytes());
-            reply.integer(value);
-        }
-    }
 }

@@ -18,6 +18,7 @@ use crate::sketches::SketchDefaults;
 use crate::spec::{Command, Flags, Registry};
 use crate::topology::Topology;
 use petrel_resp::Dialect;
+use petrel_table::bits;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release,
@@ -183,6 +184,16 @@ impl Shared {
     #[inline]
     pub fn is_in_state(&self, state: ServerState) -> bool {
         self.states.load(Relaxed) & state as u8 != 0
+    }
+
+    /// Flags of commands that the gate looks at closely. For clients of Redis Cluster, commands
+    /// with several keys are such commands.
+    pub(crate) fn special_flags(&self) -> Flags {
+        const SPECIAL: Flags = bits!(Flags: PROTECTED, NO_MULTI, SCRIPT_RUNNER);
+        match self.topology.get() {
+            Some(_) => SPECIAL.with(Flags::SEVERAL_KEYS),
+            None => SPECIAL,
+        }
     }
 
     /// The cluster that the server is a member of, if members hold only some of its slots.

@@ -4,8 +4,8 @@ use crate::cluster::{FOUND, await_service, call, join, scratch, start};
 use crate::cluster_slots::have_shares;
 use crate::harness::{Client, Server, eventually, free_port, show};
 use petrel_resp::Value;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Members that hold some slots each. A busy machine may not run one for a while.
@@ -40,9 +40,24 @@ impl Member {
 fn three(more: &str) -> [Member; 3] {
     let first = Member::start(FOUND, more);
     let (second, third) = (first.join(more), first.join(more));
-    let servers = [&first.server, &second.server, &third.server];
-    eventually("each member has its share", || have_shares(&servers, 2));
-    [first, second, third]
+    let members = [first, second, third];
+    let servers = members.each_ref().map(|member| &member.server);
+    eventually("each member has its share", || {
+        have_shares(&servers, 2) && have_primaries(&members)
+    });
+    members
+}
+
+/// Whether the members agree on the primaries, and each is that of its share.
+fn have_primaries(members: &[Member]) -> bool {
+    let maps: Vec<_> = members.iter().map(|member| slots(&mut member.client())).collect();
+    let mut shares: BTreeMap<i64, i64> = BTreeMap::new();
+    for (first, last, port) in &maps[0] {
+        *shares.entry(*port).or_default() += last - first + 1;
+    }
+    let share = 16_384 / members.len() as i64;
+    let is_even = shares.values().all(|slots| slots.abs_diff(share) < 256);
+    shares.len() == members.len() && is_even && maps.iter().all(|map| *map == maps[0])
 }
 
 /// Ranges of slots and the ports of their nodes, as CLUSTER SLOTS says.
@@ -76,11 +91,10 @@ impl Follower {
     }
 
     fn send(&mut self, port: u16, args: &[&str]) -> Option<String> {
-        if !self.clients.contains_key(&port) {
-            TcpStream::connect(("127.0.0.1", port)).ok()?;
-            self.clients.insert(port, Client::tcp(port));
-        }
-        let client = self.clients.get_mut(&port)?;
+        let client = match self.clients.entry(port) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(Client::try_tcp(port).ok()?),
+        };
         client.send(args);
         let reply = client.receive();
         if reply.is_none() {

@@ -24,7 +24,7 @@ impl ClientAddress {
     /// The text that is announced.
     pub fn announced(&self) -> String {
         let mut text = address(&self.host, self.port);
-        let tls_port = (self.tls_port != 0).then(|| self.tls_port.to_string()).unwrap_or_default();
+        let tls_port = if self.tls_port == 0 { String::new() } else { self.tls_port.to_string() };
         for (name, value) in
             [("tls-port", &tls_port), ("hostname", &self.hostname), ("nodename", &self.nodename)]
         {

@@ -1,9 +1,9 @@
-//! Replies of CLUSTER SLOTS, SHARDS and NODES.
+//! Replies of CLUSTER SLOTS, SHARDS, NODES and LINKS.
 //!
 //! Each node is shown as a primary without replicas: it is a backup of other nodes' slots, too, and
 //! clients keep one role for each node.
 
-use crate::cluster::HashSlot;
+use crate::cluster::{ClusterLink, HashSlot};
 use crate::ctx::Ctx;
 use crate::topology::{ClusterNode, EndpointType, NodeHealth, Topology, Viewer};
 use petrel_resp::Reply;
@@ -120,4 +120,26 @@ fn line(node: &ClusterNode, viewer: &Viewer) -> String {
         };
     }
     line
+}
+
+/// `CLUSTER LINKS`. Links carry both directions: each is shown as the two of Redis.
+pub(super) fn links(links: &[ClusterLink], reply: &mut dyn Reply) {
+    reply.array(2 * links.len());
+    for (link, direction) in links.iter().flat_map(|link| [(link, "to"), (link, "from")]) {
+        let is_sending = direction == "to" && link.queued > 0;
+        let queued = if direction == "to" { link.queued as i64 } else { 0 };
+        reply.map(6);
+        for (name, value) in [("direction", direction), ("node", &*link.node)] {
+            reply.bulk(name.as_bytes());
+            reply.bulk(value.as_bytes());
+        }
+        reply.bulk(b"create-time");
+        reply.integer(link.since_ms);
+        reply.bulk(b"events");
+        reply.bulk(if is_sending { b"rw" } else { b"r" });
+        for (name, value) in [("send-buffer-allocated", queued), ("send-buffer-used", queued)] {
+            reply.bulk(name.as_bytes());
+            reply.integer(value);
+        }
+    }
 }

@@ -1,7 +1,7 @@
-//! CLUSTER with `cluster-enabled yes`: the subcommands of Redis, of which those that change the
-//! cluster by hand are errors that name what does the same here.
+//! CLUSTER with `cluster-enabled yes`: the subcommands of Redis. Changes of the cluster by hand
+//! are rejected with errors that name the equivalent.
 
-use super::{links, nodes, slot_keys};
+use super::{nodes, slot_keys};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::server::help::help_on;
@@ -40,7 +40,7 @@ pub(super) fn subcommand(ctx: &mut Ctx<'_>, topology: &dyn Topology) -> Outcome 
         "slot-stats" => return slot_keys::statistics(ctx, topology),
         "links" => {
             let cluster = ctx.exec.shared.cluster.get().cloned();
-            links(&cluster.map_or_else(Vec::new, |cluster| cluster.links()), ctx.reply);
+            nodes::links(&cluster.map_or_else(Vec::new, |cluster| cluster.links()), ctx.reply);
         }
         "replicas" | "slaves" => {
             find(topology, ctx.arg(2))?;

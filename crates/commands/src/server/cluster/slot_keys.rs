@@ -1,5 +1,5 @@
-//! CLUSTER COUNTKEYSINSLOT, GETKEYSINSLOT and SLOT-STATS. The keyspace is not ordered by hash slots,
-//! so each of them scans all keys.
+//! CLUSTER COUNTKEYSINSLOT, GETKEYSINSLOT and SLOT-STATS. The keyspace is not ordered by hash
+//! slots, so each of them scans all keys.
 
 use crate::cluster::{HashSlot, Primary};
 use crate::ctx::Ctx;
