@@ -3,6 +3,7 @@
 mod acl;
 mod advisories;
 mod advisories_operation;
+mod arrays;
 #[cfg(feature = "object-store")]
 mod backup;
 #[cfg(feature = "object-store")]
