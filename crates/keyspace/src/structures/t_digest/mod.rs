@@ -11,7 +11,7 @@ pub mod change;
 pub(crate) mod rdb;
 
 use super::custom::{Chunk, CustomValue, Held, Loaded, ModuleWriter, TakeChunk};
-use super::large::Large;
+use super::sizes::LARGE_BYTES_MAX;
 use petrel_sketch::t_digest::TDigest;
 use petrel_sketch::t_digest::packed::packed_len;
 use std::ops::Deref;
@@ -67,7 +67,7 @@ impl<'a> DigestRef<'a> {
     pub fn growth(&self, numbers: usize) -> usize {
         let boxed = match self {
             DigestRef::Boxed(_) => 0,
-            DigestRef::Unpacked(_) => size_of::<Large>() + size_of::<Digest>(),
+            DigestRef::Unpacked(_) => LARGE_BYTES_MAX + size_of::<Digest>(),
         };
         boxed + self.deref().growth(numbers)
     }
