@@ -100,9 +100,9 @@ pub mod top_k {
 
 /// t-digests.
 pub mod t_digest {
-    pub use crate::structures::t_digest::Digest;
     pub use crate::structures::t_digest::change::{add, make, reset};
     pub use crate::structures::t_digest::rdb::TYPE;
+    pub use crate::structures::t_digest::{DigestRef, loaded};
     pub use petrel_sketch::t_digest::{COMPRESSION_MAX, Overflow, TDigest};
 }
 

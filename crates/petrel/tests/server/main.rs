@@ -77,6 +77,7 @@ mod saving;
 mod script_ends;
 mod scripts;
 mod sketches;
+mod sketches_peer;
 mod snapshot;
 mod stress;
 mod tls;
