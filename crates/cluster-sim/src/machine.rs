@@ -16,7 +16,7 @@ use petrel_commands::{
     Ticket, WaitEnd as End, transactions,
 };
 use petrel_keyspace::{
-    Cleared, Effect, EffectHead, EffectSink, Handle, Keyspace, Options, Ownership, Published,
+    Cleared, Effect, EffectHead, EffectSink, Handle, Keyspace, Options, Ownership, Published, Removal,
     SinkSource,
 };
 use petrel_persistence::log::Malformed;
@@ -118,6 +118,8 @@ struct Commits {
     positions: BTreeMap<u16, u64>,
     /// Keys that the node has changed itself, and the position of the last change.
     own: BTreeMap<DbKey, u64>,
+    /// Slots and positions of commits of several slots that the node has made itself.
+    together: Vec<Vec<(u16, u64)>>,
 }
 
 /// Sink that observes a node's commits.
@@ -125,7 +127,7 @@ struct CommitObserver(Arc<Mutex<Commits>>);
 
 impl SinkSource for CommitObserver {
     fn sink(&self) -> Box<dyn EffectSink> {
-        Box::new(Overhearing { commits: self.0.clone(), touched: Vec::new() })
+        Box::new(Overhearing { commits: self.0.clone(), touched: Vec::new(), is_atomic: false })
     }
 }
 
@@ -133,12 +135,16 @@ struct Overhearing {
     commits: Arc<Mutex<Commits>>,
     /// Keys of the commit, and whether the node itself has changed them.
     touched: Vec<(DbKey, bool)>,
+    /// The commit has changes of the node itself that are no expiry.
+    is_atomic: bool,
 }
 
 impl EffectSink for Overhearing {
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
         if let Some(key) = effect.key() {
             self.touched.push(((head.db, key.to_vec()), head.origin != FROM_PEERS));
+            let is_expiry = matches!(effect, Effect::Remove { why: Removal::Expired, .. });
+            self.is_atomic |= head.origin != FROM_PEERS && !is_expiry;
         }
     }
 
@@ -146,6 +152,10 @@ impl EffectSink for Overhearing {
         let Ok(mut commits) = self.commits.lock() else { return };
         let slots = slots_of(self.touched.iter().map(|((_, key), _)| &key[..]));
         slots.iter().for_each(|slot| *commits.positions.entry(*slot).or_default() += 1);
+        if std::mem::take(&mut self.is_atomic) && slots.len() > 1 {
+            let parts = slots.iter().map(|slot| (*slot, commits.positions[slot])).collect();
+            commits.together.push(parts);
+        }
         for (key, is_own) in self.touched.drain(..) {
             let at = commits.positions[&slot_of(&key.1)];
             if is_own {
@@ -330,7 +340,7 @@ impl Machine {
         let copied = std::mem::take(&mut self.copied);
         self.load(Bytes(&copied));
         if let Ok(mut commits) = self.commits.lock() {
-            *commits = Commits { positions, own: BTreeMap::new() };
+            *commits = Commits { positions, ..Commits::default() };
         }
     }
 
@@ -570,8 +580,10 @@ impl Machine {
 
     /// Reports this node's changes since the last call to the witness.
     pub fn report(&mut self) {
-        let own = match self.commits.lock() {
-            Ok(mut commits) => std::mem::take(&mut commits.own),
+        let (own, together) = match self.commits.lock() {
+            Ok(mut commits) => {
+                (std::mem::take(&mut commits.own), std::mem::take(&mut commits.together))
+            }
             Err(_) => return,
         };
         let held = |(key, at): (DbKey, u64)| {
@@ -580,7 +592,7 @@ impl Machine {
         };
         let versions: Vec<_> = own.into_iter().map(held).collect();
         if !versions.is_empty() {
-            self.witness.borrow_mut().committed(self.identity, versions);
+            self.witness.borrow_mut().committed(self.identity, versions, together);
         }
         for waiter in std::mem::take(&mut self.host.served) {
             self.witness.borrow_mut().executed(
@@ -622,7 +634,7 @@ impl Machine {
         let handle = &mut self.exec.ks;
         handle.enter();
         handle.lock(handle.hash(key));
-        let remove = Effect::Remove { key, why: petrel_keyspace::Removal::Evicted };
+        let remove = Effect::Remove { key, why: Removal::Evicted };
         if let Some(own) = &self.own {
             own.note_evicted(*db, key);
         }
@@ -670,6 +682,7 @@ impl Machine {
                 && let Ok(mut commits) = self.commits.lock()
             {
                 commits.positions.remove(&slot);
+                self.witness.borrow_mut().restarts(slot);
             }
             let (held, at) = (self.held(keys), self.position(slot));
             self.witness.borrow_mut().taken_over(self.identity, (slot, at), &held);

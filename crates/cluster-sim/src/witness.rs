@@ -53,6 +53,14 @@ struct Executed {
     now_ms: i64,
 }
 
+/// A commit of several slots.
+struct Together {
+    /// Slots and positions of the changes that are there.
+    parts: Vec<(u16, u64)>,
+    /// Those that were lost with a primary.
+    lost: Vec<(u16, u64)>,
+}
+
 /// The checker's records of all nodes.
 #[derive(Default)]
 pub struct Witness {
@@ -76,6 +84,8 @@ pub struct Witness {
     cuts: BTreeMap<u16, Vec<u64>>,
     /// Slots of dead nodes that no new primary has changed yet.
     awaited: BTreeSet<u16>,
+    /// Commits of several slots.
+    together: Vec<Together>,
     /// Replies that must be unique, and their positions.
     unique: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
     /// Elements that must persist.
@@ -98,6 +108,8 @@ pub struct Witness {
     pub reads: u64,
     /// Number of commits of primaries.
     pub commits: u64,
+    /// Number of commits of several slots.
+    pub spread: u64,
     /// Number of forwarded commands executed.
     pub forwarded: u64,
 }
@@ -139,8 +151,21 @@ impl Witness {
     }
 
     /// Records and checks changes that a node has made itself, with their positions.
-    pub fn committed(&mut self, by: Identity, mut versions: Vec<(u64, Held)>) {
+    /// `together`: slots and positions of commits of several slots.
+    pub fn committed(
+        &mut self,
+        by: Identity,
+        mut versions: Vec<(u64, Held)>,
+        together: Vec<Vec<(u16, u64)>>,
+    ) {
         self.commits += 1;
+        self.spread += together.len() as u64;
+        for mut parts in together {
+            for (slot, at) in &mut parts {
+                *at |= self.last(*slot) & !COUNT;
+            }
+            self.together.push(Together { parts, lost: Vec::new() });
+        }
         versions.sort_by_key(|(at, _)| *at);
         let before = self.last.clone();
         for (count, Held { key, content, expiry }) in versions {
@@ -475,6 +500,10 @@ impl Witness {
             }
         }
         let is_kept = |&(of, version): &(u16, u64)| of != slot || version & COUNT <= at;
+        for Together { parts, lost } in &mut self.together {
+            lost.extend(parts.iter().filter(|part| !is_kept(part)));
+            parts.retain(is_kept);
+        }
         for executed in self.executed.values_mut() {
             executed.retain(|executed| !executed.changed || executed.positions.iter().all(is_kept));
             for executed in executed {
@@ -487,6 +516,25 @@ impl Witness {
         }
         self.unique.retain(|_, position| is_kept(position));
         self.logged.retain(|_, position| is_kept(position));
+    }
+
+    /// Records that a slot starts empty because its data are lost.
+    pub fn restarts(&mut self, slot: u16) {
+        for Together { parts, lost } in &mut self.together {
+            parts.retain(|(of, _)| *of != slot);
+            lost.retain(|(of, _)| *of != slot);
+        }
+    }
+
+    /// Checks that of each commit of several slots all changes are there, or none. After everything
+    /// was delivered.
+    pub fn compare_commits(&mut self) {
+        let is_half = |commit: &&Together| !commit.parts.is_empty() && !commit.lost.is_empty();
+        let halves = self.together.iter().filter(is_half).take(3);
+        let texts = halves.map(|Together { parts, lost }| {
+            format!("of a commit {parts:?} are there, but {lost:?} are lost (slot, position)")
+        });
+        self.violations.extend(texts);
     }
 
     /// Compares a node's contents with the history, after everything was delivered.

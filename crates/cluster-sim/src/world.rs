@@ -16,7 +16,7 @@ use crate::machine::{Machine, START_MS, Waiter};
 use crate::outcome::Outcome;
 use crate::random::Random;
 use crate::witness::Witness;
-use crate::workload::{GROUPS, Op, Workload, used_slots};
+use crate::workload::{GROUPS, Op, Workload, group_begin, used_slots};
 use commands::{has_copies, start, take_replies};
 use messages::Written;
 use petrel_cluster::mutation::break_rule;
@@ -335,6 +335,9 @@ impl World {
         if member.connections[at].pending.len() >= PIPELINE_MAX {
             return 0;
         }
+        let slots = &member.core.view().slots;
+        let primary = |slot| slots.primary(slot).map_or(u16::MAX, |primary| primary.0);
+        self.workload.primaries = (0..GROUPS).map(group_begin).map(primary).collect();
         let mut ops = if self.random.one_in(16) {
             self.workload.watched(&mut self.random, self.tokens + 1)
         } else if self.random.one_in(150) {
@@ -668,7 +671,7 @@ impl World {
             member.core.route(&[begin, begin + 1, begin + 2]) == Route::Here
         };
         let Some(group) = (0..GROUPS).find(is_primary) else { return };
-        let op = self.workload.write_twins(&mut self.random, group);
+        let op = self.workload.write_two_slots(&mut self.random, group);
         self.tokens += 1;
         let place = (0, self.tokens);
         let _ = start(member, place, &op, &self.witness);
@@ -730,6 +733,7 @@ impl World {
         let witness = self.witness.borrow();
         outcome.violations = witness.violations.clone();
         (outcome.reads, outcome.commits) = (witness.reads, witness.commits);
+        outcome.spread = witness.spread;
         (outcome.forwarded, outcome.messages) = (witness.forwarded, witness.messages);
         outcome.flushes = witness.flushes;
         for member in &self.members {

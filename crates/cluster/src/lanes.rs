@@ -4,6 +4,7 @@
 //! execute - mutators - record(effect) ... - committed, stripes locked - lock lanes, ascending
 //!                                         one lane:       effects
 //!                                         several lanes:  effects in the first, parts in others
+//!                                         several slots of few owners each: see `append_commit`
 //! answers of blocked commands that the commit served: appended after it
 //! ```
 
@@ -16,9 +17,13 @@ use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::{Node, common_runs};
 use crate::slot_owners::SlotOwners;
 use crate::view::{Identity, NodeSet, View};
-use crate::wire::{KeptHead, LANES, Parts, Record, Tag, Tags, put_record};
+use crate::wire::{
+    Change, Changes, KeptHead, LANES, Parts, Record, Slots, Tag, Tags, put_record,
+};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use petrel_keyspace::{Effect, EffectHead, EffectSink, Encoded, Origin, Published, SinkSource};
+use petrel_keyspace::{
+    Effect, EffectHead, EffectSink, Encoded, Origin, Published, Removal, SinkSource,
+};
 use petrel_persistence::effects::GroupWriter;
 use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
@@ -76,8 +81,29 @@ thread_local! {
     static TAG: Cell<Option<Tag>> = const { Cell::new(None) };
     /// The longest arguments of that command.
     static ARGUMENTS: RefCell<Option<Arguments>> = const { RefCell::new(None) };
+    /// Slots of the keys of the command that this thread executes.
+    static SLOTS_USED: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
     /// Forwarded blocked commands that were executed as part of this thread's next commit.
     static SERVED: RefCell<Vec<Served>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes that the command which this thread executes reads or changes keys of these slots. Its commit does not survive changes of them that it may have read.
+pub fn note_slots(slots: &[Slot]) {
+    SLOTS_USED.with_borrow_mut(|used| {
+        used.clear();
+        used.extend_from_slice(slots);
+    });
+}
+
+/// Adds slots to those of [`note_slots`].
+pub fn note_more_slots(slots: &[Slot]) {
+    SLOTS_USED.with_borrow_mut(|used| {
+        for slot in slots {
+            if !used.contains(slot) {
+                used.push(*slot);
+            }
+        }
+    });
 }
 
 /// A forwarded blocked command that was executed.
@@ -235,6 +261,110 @@ impl Lanes {
                 self.directory.remove(slot, name(), others);
             }
         }
+    }
+
+    /// Appends a commit of several slots: changes, and the slots of the tags, in order of slots. The
+    /// stripes of their keys are locked.
+    ///
+    /// ```text
+    /// lane of slot 1   ... 7 COMMIT (7, 9; changes of slots 1 and 18)    to all receivers of
+    /// lane of slot 18  ... 9 COMMIT_PART (7, 9; slot 18)                 slot 1 or slot 18
+    /// ```
+    ///
+    /// A receiver applies it once all its positions are next. So whoever has applied it, or only
+    /// knows all of it, can tell it to the owners of each slot after the death of this node. They
+    /// can append it if they have the slot's previous change. Hence a member that does not own a
+    /// slot is sent the position in the slot's lane once another owner has that change.
+    fn append_commit(&self, groups: &[SlotGroup], served: Tags<'_>, room: &mut Vec<u8>) {
+        let Some(receivers) = &self.receivers else { return };
+        let tag = TAG.get();
+        let origin = tag.map(|tag| tag.origin.node);
+        let of = |group: &SlotGroup| receivers[usize::from(group.slot)].load(Relaxed);
+        let to = NodeSet(groups.iter().fold(0, |all, group| all | of(group)));
+        let is_kept = |group: &SlotGroup, node| {
+            self.safe.owners(group.slot).contains(node) || self.is_keeper(group.slot, node)
+        };
+        let keeper = origin.filter(|&node| groups.iter().all(|group| is_kept(group, node)));
+        let to = keeper.map_or(to, |node| to.with(node));
+        let which = groups.iter().fold(0u16, |all, group| all | 1 << lane_of(group.slot));
+        // Ascending, like every thread that locks several lanes.
+        let lanes = (0..LANES).filter(|lane| which >> lane & 1 != 0);
+        let mut locked: Vec<_> = lanes.map(|lane| (lane, self.lane(lane))).collect();
+        let positions: Vec<(usize, u64)> =
+            locked.iter().map(|(number, lane)| (*number, lane.seq() + 1)).collect();
+        let mut places = Vec::new();
+        let parts = Parts::of(&mut places, positions.iter().copied());
+        let (mut changed, mut slots) = (Vec::new(), Vec::new());
+        let changes = Changes::of(&mut changed, groups.iter().map(|of_slot| {
+            let (slot, group) = (of_slot.slot, of_slot.group.bytes());
+            let position = parts.in_lane(lane_of(slot)).unwrap_or(0);
+            Change { slot, back: self.safe.distance(Need { slot, position }), group }
+        }));
+        for (at, (number, lane)) in locked.iter_mut().enumerate() {
+            let of_lane = groups.iter().map(|group| group.slot);
+            let of_lane = of_lane.filter(|&slot| lane_of(slot) == *number);
+            let record = match at {
+                0 => Record::Commit { tag, served, parts, changes },
+                _ => Record::CommitPart { parts, slots: Slots::of(&mut slots, of_lane.clone()) },
+            };
+            room.clear();
+            put_record(room, &record);
+            let (needs, for_origin) = self.needs_of_commit(of_lane.clone(), keeper);
+            let position = lane.push_change(Some(to), room, for_origin, needs);
+            for slot in of_lane {
+                let keeper = keeper.filter(|&node| !self.safe.owners(slot).contains(node));
+                self.safe.record_change(slot, position, keeper);
+            }
+        }
+        drop(locked);
+        groups.iter().for_each(|group| self.invalidate(group, to));
+    }
+
+    /// The changes that have to be replicated before a position of a commit of these slots is sent
+    /// to members that do not own them, and those for an origin that keeps the commit. The lane of
+    /// the slots is locked.
+    fn needs_of_commit(
+        &self,
+        slots: impl Iterator<Item = Slot> + Clone,
+        keeper: Option<Node>,
+    ) -> (Box<[Need]>, Option<ForOrigin>) {
+        let needs = match is_broken(Mutation::CommitEarly) {
+            true => Box::default(),
+            false => slots.clone().filter_map(|slot| self.safe.unreplicated(slot)).collect(),
+        };
+        let for_origin = keeper.map(|to| {
+            let foreign = slots.filter(|&slot| !self.safe.owners(slot).contains(to));
+            let needs = foreign.filter_map(|slot| self.safe.need_of_others(slot, to));
+            let kept = Some(Keep { head: KeptHead::default(), needs: needs.collect() });
+            ForOrigin { to, short: None, kept }
+        });
+        (needs, for_origin)
+    }
+
+    /// Invalidates the copies of changed keys at members that are not sent the changes (`to`).
+    fn invalidate(&self, of_slot: &SlotGroup, to: NodeSet) {
+        let slot = of_slot.slot;
+        for Copied { db, key, holders, is_removed } in &of_slot.copied {
+            let name = || self.directory.name_of(*db, key);
+            let invalidated = NodeSet(holders.0 & !to.0);
+            if invalidated != NodeSet::default() {
+                let invalidate = Record::Invalidate { db: *db, key };
+                let needs = self.safe.needs_of(&[slot]);
+                self.push_later(lane_of(slot), invalidated, &invalidate, needs);
+                self.directory.remove(slot, name(), invalidated);
+            }
+            if *is_removed {
+                self.directory.remove(slot, name(), *holders);
+            }
+        }
+    }
+
+    /// Lets the commits of several slots be sent that wait until earlier changes have another owner.
+    /// Needed if a member dies while others have yet to recover the changes of another one: these
+    /// may need what waits behind such a commit, and the commit may need an owner that waits for
+    /// them.
+    pub(crate) fn release_commits(&self) {
+        self.lanes.iter().for_each(|lane| lane.lock().release_commits());
     }
 
     /// Whether the origin of a command is sent its changes of a slot to keep them until another
@@ -504,7 +634,7 @@ impl Lanes {
     /// been sent its changes before.
     fn is_held(&self, need: Need, to: Node) -> bool {
         let is_owner = self.safe.owners(need.slot).contains(to);
-        !is_owner && !is_broken(Mutation::ShowUnsafe) && !self.safe.is_safe(need)
+        !is_owner && !is_broken(Mutation::ShowUnsafe) && !self.safe.is_replicated(need)
     }
 }
 
@@ -520,9 +650,20 @@ impl SinkSource for LaneSource {
             touched: Vec::new(),
             slots: Vec::new(),
             slots_used: 0,
+            is_atomic: false,
             messages: Vec::new(),
             room: Vec::new(),
         })
+    }
+}
+
+/// Whether an effect removes what has expired or was evicted.
+fn is_upkeep(effect: &Effect<'_>) -> bool {
+    match effect {
+        Effect::Remove { why, .. } | Effect::FieldRemove { why, .. } => {
+            matches!(why, Removal::Expired | Removal::Evicted)
+        }
+        _ => false,
     }
 }
 
@@ -554,6 +695,9 @@ struct LaneSink {
     /// use.
     slots: Vec<SlotGroup>,
     slots_used: usize,
+    /// The group has other changes than the removal of what has expired or was evicted, each of
+    /// which stands by itself.
+    is_atomic: bool,
     /// Published messages, appended after the effects, with their lanes.
     messages: Vec<(usize, Vec<u8>)>,
     room: Vec<u8>,
@@ -584,6 +728,47 @@ impl LaneSink {
             }
         }
         &mut self.slots[at]
+    }
+
+    /// Appends the changes, where members hold only some slots.
+    fn append_slots(&mut self, served: &[Served]) {
+        let is_atomic = std::mem::take(&mut self.is_atomic);
+        if is_atomic && !is_broken(Mutation::HideTags) {
+            // The owners of a tag's slot know which commands were executed.
+            let tags = TAG.get().into_iter().chain(served.iter().map(|served| served.tag));
+            for tag in tags {
+                self.group_of(tag.slot);
+            }
+        }
+        let used = SLOTS_USED.with_borrow_mut(std::mem::take);
+        let is_of_command = |group: &SlotGroup| used.contains(&group.slot);
+        if is_atomic && self.slots[..self.slots_used].iter().any(is_of_command) {
+            for &slot in used.iter().filter(|_| !is_broken(Mutation::ForgetReads)) {
+                let _lane = self.lanes.lane(lane_of(slot));
+                let is_unsafe = self.lanes.safe.unreplicated(slot).is_some();
+                drop(_lane);
+                if is_unsafe {
+                    self.group_of(slot);
+                }
+            }
+        }
+        let (lanes, mut names) = (&self.lanes, Vec::new());
+        let groups = &mut self.slots[..std::mem::take(&mut self.slots_used)];
+        if is_atomic && groups.len() > 1 {
+            groups.sort_unstable_by_key(|group| group.slot);
+            let names = Tags::of(&mut names, served.iter().map(|served| served.tag));
+            lanes.append_commit(groups, names, &mut self.room);
+        } else {
+            for of_slot in groups.iter() {
+                let tags = served.iter().map(|served| served.tag);
+                let names = Tags::of(&mut names, tags.filter(|tag| tag.slot == of_slot.slot));
+                lanes.append_slot(of_slot, names, &mut self.room);
+            }
+        }
+        for of_slot in groups {
+            of_slot.group.clear();
+            of_slot.copied.clear();
+        }
     }
 
     /// Records the holders of copies of a changed key.
@@ -627,6 +812,15 @@ impl EffectSink for LaneSink {
                 let is_removed = matches!(effect, Effect::Remove { .. });
                 self.record_copies(slot, head.db, key, is_removed);
             }
+            self.is_atomic |= !is_upkeep(effect);
+            if let Effect::CopyFrom { key, from, value: Some(value), .. } = *effect
+                && slot_of(from) != slot
+            {
+                // A receiver may lack the other key.
+                let store = Effect::Store { key, value, expiry: value.expiry() };
+                self.group_of(slot).group.add_encoded(head.db, &store, None);
+                return encoded;
+            }
             return Some(self.group_of(slot).group.add_encoded(head.db, effect, encoded));
         }
         self.touch(key);
@@ -652,12 +846,8 @@ impl EffectSink for LaneSink {
             return;
         }
         let mut names = Vec::new();
-        for of_slot in &mut self.slots[..std::mem::take(&mut self.slots_used)] {
-            let tags = served.iter().map(|served| served.tag);
-            let names = Tags::of(&mut names, tags.filter(|tag| tag.slot == of_slot.slot));
-            self.lanes.append_slot(of_slot, names, &mut self.room);
-            of_slot.group.clear();
-            of_slot.copied.clear();
+        if self.slots_used != 0 {
+            self.append_slots(&served);
         }
         if self.which != 0 {
             let names = Tags::of(&mut names, served.iter().map(|served| served.tag));

@@ -77,8 +77,6 @@ pub struct Executor {
     pub(crate) draft: Option<Draft>,
     /// A script is calling commands.
     pub(crate) within_script: bool,
-    /// Hash slot that the current script has written to, if a commit is limited to one slot.
-    pub(crate) script_slot: Option<HashSlot>,
     /// Hash slots of the current transaction, to which a command of all primaries is limited here.
     pub(crate) share: Option<Vec<HashSlot>>,
     /// Hash slots of keys shown to clients, where replies wait for other owners.
@@ -178,7 +176,6 @@ impl Executor {
             functions: None,
             draft: None,
             within_script: false,
-            script_slot: None,
             shown: ShownSlots::default(),
             share: None,
             script_time: None,

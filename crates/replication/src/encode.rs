@@ -222,7 +222,12 @@ impl Encoder {
                 Some(value) if is_unknown_to_redis(value) => {
                     self.hide_copy((db, key), (from_db, from), effect);
                 }
-                Some(value) if !moved || from_db != db => self.store(key, value, value.expiry()),
+                // Redis cannot copy most value types.
+                Some(value)
+                    if matches!(value.type_of(), Type::Custom(_)) && (!moved || from_db != db) =>
+                {
+                    self.store(key, value, value.expiry());
+                }
                 _ => self.copy((db, key), (from_db, from), moved),
             },
             Effect::Remove { .. } if continues => {}

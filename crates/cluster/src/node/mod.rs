@@ -124,10 +124,8 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// The primary failed before it answered; the command may have been executed.
     Unknown,
-    /// The slots of the command got several primaries; it was not executed.
-    Apart,
-    /// Like `Apart`, for a command that works on each key by itself ([`Call::by_key`]): a retry
-    /// finds the new primaries.
+    /// The slots of the command got several primaries; it was not executed. A retry finds the new
+    /// primaries.
     Moved,
     /// No reply yet: the command is blocked at the primary, for at most this many milliseconds.
     Parked(Option<u64>),
@@ -144,7 +142,6 @@ impl Reply {
                 "UNKNOWN The primary of the key failed before it answered; the command may have been executed",
             ),
             Reply::Moved => Some("TRYAGAIN The primary of the key is changing"),
-            Reply::Apart => Some("CROSSSLOT Keys in request don't hash to the same slot"),
         }
     }
 }
@@ -308,21 +305,12 @@ impl Node {
 
     /// Routes a command that writes keys of these slots.
     pub fn route(&self, slots: &[Slot]) -> Route {
-        self.route_of(slots, false)
-    }
-
-    /// Like [`Node::route`]; `by_key` is [`Call::by_key`].
-    pub fn route_of(&self, slots: &[Slot], by_key: bool) -> Route {
         let mut primaries = slots.iter().map(|&slot| self.primaries.of_slot(slot));
         let first = match primaries.next() {
             Some(Some(first)) => first,
             Some(None) => return Route::Nowhere,
             None => return Route::Here,
         };
-        // A commit reaches the other owners atomically only if it is of one slot.
-        if slots.len() > 1 && !by_key && self.holdings.is_some() {
-            return Route::Apart;
-        }
         for primary in primaries {
             match primary {
                 None => return Route::Nowhere,
@@ -340,7 +328,7 @@ impl Node {
     pub fn route_read(&self, slots: &[Slot]) -> Route {
         match slots.iter().all(|&slot| self.is_readable(slot)) {
             true => Route::Here,
-            false => self.route_of(slots, true),
+            false => self.route(slots),
         }
     }
 
@@ -409,13 +397,15 @@ impl Node {
         let tenures = flight.call.slots.iter().map(|&slot| self.primaries.tenure(slot));
         let (first, tenure) = (queue.first(), tenures.max().unwrap_or(0));
         let call = &flight.call;
-        let primary = match self.route_of(&call.slots, call.by_key) {
+        let primary = match self.route(&call.slots) {
             // While a slot's primary changes, its commands wait for the answers of the previous
             // one.
             _ if !self.may_order(&call.slots) => return false,
             Route::Later | Route::Nowhere => return false,
             Route::Apart => {
-                let reply = if call.by_key { Reply::Moved } else { Reply::Apart };
+                let may_be_executed = flight.was_lost
+                    || self.executed.known(self.identity, slot) >= oseq;
+                let reply = if may_be_executed { Reply::Unknown } else { Reply::Moved };
                 self.finish(slot, oseq, reply);
                 return true;
             }
