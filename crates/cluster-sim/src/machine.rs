@@ -5,7 +5,7 @@ mod shares;
 use crate::content::{Content, Family};
 use crate::fault::Fault;
 use crate::names::{DbKey, FLUSH, parse, slots_of, tagged};
-use crate::witness::{Held, Witness};
+use crate::witness::{Held, Spread, Witness};
 use crate::workload::{is_flush, used_slots};
 use petrel_cluster::lanes::{Served, record_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
@@ -118,8 +118,10 @@ struct Commits {
     positions: BTreeMap<u16, u64>,
     /// Keys that the node has changed itself, and the position of the last change.
     own: BTreeMap<DbKey, u64>,
-    /// Slots and positions of commits of several slots that the node has made itself.
-    together: Vec<Vec<(u16, u64)>>,
+    /// Commits of commands of several slots that the node has made itself.
+    spread: Vec<Spread>,
+    /// Slots of the command in execution.
+    slots: Vec<u16>,
 }
 
 /// Sink that observes a node's commits.
@@ -152,9 +154,12 @@ impl EffectSink for Overhearing {
         let Ok(mut commits) = self.commits.lock() else { return };
         let slots = slots_of(self.touched.iter().map(|((_, key), _)| &key[..]));
         slots.iter().for_each(|slot| *commits.positions.entry(*slot).or_default() += 1);
-        if std::mem::take(&mut self.is_atomic) && slots.len() > 1 {
-            let parts = slots.iter().map(|slot| (*slot, commits.positions[slot])).collect();
-            commits.together.push(parts);
+        if std::mem::take(&mut self.is_atomic) {
+            let is_of_command = slots.iter().any(|slot| commits.slots.contains(slot));
+            let read = commits.slots.iter().filter(|slot| is_of_command && !slots.contains(slot));
+            let at = |slot: &u16| (*slot, commits.positions.get(slot).copied().unwrap_or(0));
+            let (changed, read) = (slots.iter().map(at).collect(), read.map(at).collect());
+            commits.spread.push(Spread { changed, read });
         }
         for (key, is_own) in self.touched.drain(..) {
             let at = commits.positions[&slot_of(&key.1)];
@@ -364,6 +369,13 @@ impl Machine {
             }
         }
         self.now_ms = now_ms;
+    }
+
+    /// Notes the slots of the next command, until [`Machine::report`].
+    pub fn note_slots(&mut self, slots: &[u16]) {
+        if let Ok(mut commits) = self.commits.lock() {
+            commits.slots = slots.to_vec();
+        }
     }
 
     /// Executes a command of a client of this node; returns the encoded reply.
@@ -580,9 +592,10 @@ impl Machine {
 
     /// Reports this node's changes since the last call to the witness.
     pub fn report(&mut self) {
-        let (own, together) = match self.commits.lock() {
+        let (own, spread) = match self.commits.lock() {
             Ok(mut commits) => {
-                (std::mem::take(&mut commits.own), std::mem::take(&mut commits.together))
+                commits.slots.clear();
+                (std::mem::take(&mut commits.own), std::mem::take(&mut commits.spread))
             }
             Err(_) => return,
         };
@@ -592,7 +605,7 @@ impl Machine {
         };
         let versions: Vec<_> = own.into_iter().map(held).collect();
         if !versions.is_empty() {
-            self.witness.borrow_mut().committed(self.identity, versions, together);
+            self.witness.borrow_mut().committed(self.identity, versions, spread);
         }
         for waiter in std::mem::take(&mut self.host.served) {
             self.witness.borrow_mut().executed(
@@ -701,6 +714,7 @@ impl ClusterHost for Machine {
         if is_flush(&call.commands) {
             return self.begin_flush(tag, call);
         }
+        self.note_slots(&call.slots);
         let waiter = Arc::new(Waiter { tag, slots: call.slots.clone() });
         self.host.may_wait = (!call.is_transaction).then_some(waiter);
         let client = (tag.origin, call.client);

@@ -53,12 +53,12 @@ struct Executed {
     now_ms: i64,
 }
 
-/// A commit of several slots.
-struct Together {
-    /// Slots and positions of the changes that are there.
-    parts: Vec<(u16, u64)>,
-    /// Those that were lost with a primary.
-    lost: Vec<(u16, u64)>,
+/// A commit of a command of several slots: slots and positions.
+pub struct Spread {
+    /// Changes that it has made.
+    pub changed: Vec<(u16, u64)>,
+    /// The last changes of other slots, which its command may have read.
+    pub read: Vec<(u16, u64)>,
 }
 
 /// The checker's records of all nodes.
@@ -84,8 +84,8 @@ pub struct Witness {
     cuts: BTreeMap<u16, Vec<u64>>,
     /// Slots of dead nodes that no new primary has changed yet.
     awaited: BTreeSet<u16>,
-    /// Commits of several slots.
-    together: Vec<Together>,
+    /// Commits of commands of several slots, each with what was lost of it with a primary.
+    together: Vec<(Spread, Vec<(u16, u64)>)>,
     /// Replies that must be unique, and their positions.
     unique: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
     /// Elements that must persist.
@@ -151,20 +151,20 @@ impl Witness {
     }
 
     /// Records and checks changes that a node has made itself, with their positions.
-    /// `together`: slots and positions of commits of several slots.
     pub fn committed(
         &mut self,
         by: Identity,
         mut versions: Vec<(u64, Held)>,
-        together: Vec<Vec<(u16, u64)>>,
+        mut spread: Vec<Spread>,
     ) {
         self.commits += 1;
-        self.spread += together.len() as u64;
-        for mut parts in together {
-            for (slot, at) in &mut parts {
+        spread.retain(|commit| commit.changed.len() + commit.read.len() > 1);
+        self.spread += spread.len() as u64;
+        for mut commit in spread {
+            for (slot, at) in commit.changed.iter_mut().chain(&mut commit.read) {
                 *at |= self.last(*slot) & !COUNT;
             }
-            self.together.push(Together { parts, lost: Vec::new() });
+            self.together.push((commit, Vec::new()));
         }
         versions.sort_by_key(|(at, _)| *at);
         let before = self.last.clone();
@@ -500,9 +500,10 @@ impl Witness {
             }
         }
         let is_kept = |&(of, version): &(u16, u64)| of != slot || version & COUNT <= at;
-        for Together { parts, lost } in &mut self.together {
-            lost.extend(parts.iter().filter(|part| !is_kept(part)));
-            parts.retain(is_kept);
+        for (Spread { changed, read }, lost) in &mut self.together {
+            lost.extend(changed.iter().chain(&*read).filter(|part| !is_kept(part)));
+            changed.retain(is_kept);
+            read.retain(is_kept);
         }
         for executed in self.executed.values_mut() {
             executed.retain(|executed| !executed.changed || executed.positions.iter().all(is_kept));
@@ -520,19 +521,18 @@ impl Witness {
 
     /// Records that a slot starts empty because its data are lost.
     pub fn restarts(&mut self, slot: u16) {
-        for Together { parts, lost } in &mut self.together {
-            parts.retain(|(of, _)| *of != slot);
-            lost.retain(|(of, _)| *of != slot);
+        for (Spread { changed, read }, lost) in &mut self.together {
+            [changed, read, lost].into_iter().for_each(|parts| parts.retain(|(of, _)| *of != slot));
         }
     }
 
-    /// Checks that of each commit of several slots all changes are there, or none. After everything
-    /// was delivered.
+    /// Checks that of each commit of several slots all changes are there, with everything that its
+    /// command has read, or no change. After everything was delivered.
     pub fn compare_commits(&mut self) {
-        let is_half = |commit: &&Together| !commit.parts.is_empty() && !commit.lost.is_empty();
-        let halves = self.together.iter().filter(is_half).take(3);
-        let texts = halves.map(|Together { parts, lost }| {
-            format!("of a commit {parts:?} are there, but {lost:?} are lost (slot, position)")
+        let halves = self.together.iter();
+        let halves = halves.filter(|(commit, lost)| !commit.changed.is_empty() && !lost.is_empty());
+        let texts = halves.take(3).map(|(Spread { changed, .. }, lost)| {
+            format!("of a commit {changed:?} are there, but {lost:?} are lost (slot, position)")
         });
         self.violations.extend(texts);
     }

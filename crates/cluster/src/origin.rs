@@ -69,6 +69,11 @@ impl SlotQueue {
         unanswered.map_or(self.last + 1, |flight| flight.oseq)
     }
 
+    /// The first command that was not sent and has no answer.
+    pub fn unsent(&self) -> Option<&Flight> {
+        self.flights.iter().find(|flight| flight.sent.is_none() && flight.answer.is_none())
+    }
+
     pub fn remove(&mut self, oseq: u64) -> Option<Flight> {
         let at = self.flights.binary_search_by_key(&oseq, |flight| flight.oseq).ok()?;
         self.flights.remove(at)

@@ -91,6 +91,7 @@ fn execute_here(
     let slot = op.slots[0];
     let before = member.machine.position(slot);
     note_slots(&op.slots);
+    member.machine.note_slots(&op.slots);
     let reply = member.machine.run_of((identity, client), op.db, op.is_transaction, &commands);
     member.machine.report();
     if op.reads.is_empty() {

@@ -42,7 +42,7 @@ use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
 use crate::local_slots::LocalSlots;
-use crate::origin::{Finished, HeldAnswer, LastExecuted, Origin, Sent};
+use crate::origin::{Finished, HeldAnswer, LastExecuted, Origin, Sent, SlotQueue};
 use crate::reconcile::{DeadMember, FormerPrimary, PastOwners, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
@@ -376,17 +376,28 @@ impl Node {
 
     /// Sends all sendable commands of the slots in `to_flush`.
     fn flush(&mut self, host: &mut dyn Host) {
+        let mut apart = Vec::new();
         while let Some(slot) = self.to_flush.pop() {
             while self.flush_one(slot, host) {}
+            if self.is_apart(slot) {
+                apart.push(slot);
+            }
         }
+        self.to_flush = apart;
+    }
+
+    /// Whether the first unsent command of a slot cannot be sent, because its slots have several
+    /// primaries. It is refused once all before it have their answers: else those behind it, which
+    /// were sent together with these, would seem to follow a command that was lost.
+    fn is_apart(&self, slot: Slot) -> bool {
+        let unsent = self.origin.queues.get(&slot).and_then(SlotQueue::unsent);
+        unsent.is_some_and(|flight| self.route(&flight.call.slots) == Route::Apart)
     }
 
     /// Sends the first unsent command of a slot; false if there is none, or it has to wait.
     fn flush_one(&mut self, slot: Slot, host: &mut dyn Host) -> bool {
         let Some(queue) = self.origin.queues.get(&slot) else { return false };
-        let unsent =
-            |flight: &&crate::origin::Flight| flight.sent.is_none() && flight.answer.is_none();
-        let Some(flight) = queue.flights.iter().find(unsent) else { return false };
+        let Some(flight) = queue.unsent() else { return false };
         let oseq = flight.oseq;
         if flight.is_given_up {
             // It was not executed at the node to which it was sent, and its client was already
@@ -402,6 +413,7 @@ impl Node {
             // one.
             _ if !self.may_order(&call.slots) => return false,
             Route::Later | Route::Nowhere => return false,
+            Route::Apart if first < oseq => return false,
             Route::Apart => {
                 let may_be_executed = flight.was_lost
                     || self.executed.known(self.identity, slot) >= oseq;

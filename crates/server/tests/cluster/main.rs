@@ -14,6 +14,7 @@ mod pubsub;
 mod scripts;
 mod shares;
 mod sketches;
+mod slots;
 mod tally;
 mod transactions;
 mod value_type;
