@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 /// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 27] = [
+pub const FAULTS: [(&str, Fault); 26] = [
     ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
     ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
@@ -44,7 +44,6 @@ pub const FAULTS: [(&str, Fault); 27] = [
     ("overtake-others", Fault::Rule(Mutation::OvertakeOthers)),
     ("commit-early", Fault::Rule(Mutation::CommitEarly)),
     ("recover-parts", Fault::Rule(Mutation::RecoverParts)),
-    ("hide-tags", Fault::Rule(Mutation::HideTags)),
     ("forget-reads", Fault::Rule(Mutation::ForgetReads)),
     ("repeat-messages", Fault::Rule(Mutation::RepeatMessages)),
     ("ignore-watches", Fault::IgnoresWatches),

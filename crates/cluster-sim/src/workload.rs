@@ -324,13 +324,21 @@ impl Workload {
         Op { reads: vec![(db, key)], ..op(db, false, vec![command], Check::Nothing) }
     }
 
-    /// Writes two keys of different slots in one command.
-    pub fn write_two_slots(&mut self, random: &mut Random, group: u16) -> Op {
+    /// Writes keys of several slots: two keys in one command, or a key and then its copy.
+    pub fn write_slots(&mut self, random: &mut Random, group: u16) -> Vec<Op> {
         self.spread(random, group);
         if matches!(self.spread, Spread::Slot(_)) {
             self.spread = Spread::Group;
         }
-        self.write_twins(random, group)
+        if !self.is_of_few || random.one_in(2) {
+            return vec![self.write_twins(random, group)];
+        }
+        let (from, to) =
+            (self.name(random, group, Family::Text), self.name(random, group, Family::Text));
+        let set = vec![b"SET".to_vec(), from.clone(), self.fresh()];
+        let copy = vec![b"COPY".to_vec(), from, to, b"REPLACE".to_vec()];
+        let of = |command| op(database(Family::Text), false, vec![command], Check::Nothing);
+        vec![of(set), of(copy)]
     }
 
     /// Writes two keys in one command.

@@ -671,10 +671,10 @@ impl World {
             member.core.route(&[begin, begin + 1, begin + 2]) == Route::Here
         };
         let Some(group) = (0..GROUPS).find(is_primary) else { return };
-        let op = self.workload.write_two_slots(&mut self.random, group);
-        self.tokens += 1;
-        let place = (0, self.tokens);
-        let _ = start(member, place, &op, &self.witness);
+        for op in self.workload.write_slots(&mut self.random, group) {
+            self.tokens += 1;
+            let _ = start(member, (0, self.tokens), &op, &self.witness);
+        }
         let Some((_, to)) = self.links.iter().map(|(link, _)| link).find(|(from, _)| *from == node)
         else {
             return;

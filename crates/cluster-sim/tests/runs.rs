@@ -85,6 +85,7 @@ fn nothing_is_found_where_few_members_hold_a_slot() {
     println!("seeds 1 to 6, and from {now} on: {}", sum.figures());
     assert!(sum.reads > 1000 && sum.forwarded > 1000 && sum.deaths > 0 && sum.loaded > 10);
     assert!(sum.near > 100 && sum.messages > 1000 && sum.acknowledged > 100);
+    assert!(sum.spread > 500);
 }
 
 #[test]
@@ -140,6 +141,7 @@ fn plan_of(name: &str, fault: Fault) -> Plan {
         },
         "forget-past-owners" => Plan { seed: 130, ..of_two },
         "overtake-others" => Plan { seed: 2000, copies: Some(3), ..of_two },
+        "recover-parts" | "commit-early" | "forget-reads" => Plan { copies: Some(3), ..of_two },
         "read-unsafe" => Plan { copies: Some(3), ..of_two },
         _ => plan,
     }

@@ -733,7 +733,7 @@ impl LaneSink {
     /// Appends the changes, where members hold only some slots.
     fn append_slots(&mut self, served: &[Served]) {
         let is_atomic = std::mem::take(&mut self.is_atomic);
-        if is_atomic && !is_broken(Mutation::HideTags) {
+        if is_atomic {
             // The owners of a tag's slot know which commands were executed.
             let tags = TAG.get().into_iter().chain(served.iter().map(|served| served.tag));
             for tag in tags {

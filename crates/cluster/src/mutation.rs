@@ -44,9 +44,6 @@ pub enum Mutation {
     CommitEarly,
     /// The recovery decides on the changes of such a commit slot by slot.
     RecoverParts,
-    /// A commit without changes in the slot of its command's tag is not sent to the owners of that
-    /// slot.
-    HideTags,
     /// A commit may survive though changes that its command has read in other slots are lost.
     ForgetReads,
 }
