@@ -212,13 +212,17 @@ impl Workload {
         Workload { drawn: 0, is_of_few, spread, primaries, focus: None }
     }
 
+    /// The other groups with the same primary.
+    fn beside(&self, group: u16) -> Vec<u16> {
+        let primary = |group: u16| self.primaries.get(usize::from(group));
+        let is_beside = |other: &u16| *other != group && primary(*other) == primary(group);
+        (0..GROUPS).filter(is_beside).collect()
+    }
+
     /// Draws the slots of a command.
     fn spread(&mut self, random: &mut Random, group: u16) {
         let place = random.below(SLOTS_PER_GROUP.into()) as u16;
-        let primary = |group: u16| self.primaries.get(usize::from(group));
-        let beside: Vec<u16> = (0..GROUPS)
-            .filter(|&other| other != group && primary(other) == primary(group))
-            .collect();
+        let beside = self.beside(group);
         self.spread = match random.below(4) {
             _ if !self.is_of_few => Spread::Group,
             0 => Spread::Group,
@@ -326,10 +330,11 @@ impl Workload {
 
     /// Writes keys of several slots: two keys in one command, or a key and then its copy.
     pub fn write_slots(&mut self, random: &mut Random, group: u16) -> Vec<Op> {
-        self.spread(random, group);
-        if matches!(self.spread, Spread::Slot(_)) {
-            self.spread = Spread::Group;
-        }
+        let beside = self.beside(group);
+        self.spread = match self.is_of_few && !beside.is_empty() && !random.one_in(4) {
+            true => Spread::Groups(*random.pick(&beside)),
+            false => Spread::Group,
+        };
         if !self.is_of_few || random.one_in(2) {
             return vec![self.write_twins(random, group)];
         }

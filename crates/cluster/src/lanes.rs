@@ -866,3 +866,119 @@ impl EffectSink for LaneSink {
         self.lanes.wake_agent();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petrel_keyspace::{Handle, Keyspace, Options, Value};
+
+    const ME: Identity = Identity { node: Node(0), incarnation: 1 };
+
+    fn node(number: u16) -> Identity {
+        Identity { node: Node(number), incarnation: 1 }
+    }
+
+    /// Lanes of a node that is primary of all slots, with node 1 or 2 as the backup of a slot, and
+    /// a thread of it.
+    fn lanes() -> (Arc<Lanes>, Handle) {
+        let owners = [[Node(0), Node(1)], [Node(0), Node(2)]];
+        let view = View {
+            epoch: 1,
+            members: (0..4).map(node).collect(),
+            slots: crate::SlotMap::collect(|slot| &owners[usize::from(slot % 2)]),
+            incoming: Some(crate::SlotMap::collect(|_| &[])),
+        };
+        let others = (1..4).map(Node).collect();
+        let lanes = Lanes::new(ME, &view, others, (1 << 20, false));
+        let keyspace = Keyspace::new(&Options { databases: 2, stripes: 8, seed: 1 });
+        let mut handle = keyspace.attach();
+        handle.set_sink(Some(LaneSource(lanes.clone()).sink()));
+        (lanes, handle)
+    }
+
+    /// A key with a slot of this remainder by two, other than `but`.
+    fn key(remainder: u16, but: &[Slot]) -> Vec<u8> {
+        let mut names = (0..).map(|at: u32| at.to_string().into_bytes());
+        let is_it = |key: &Vec<u8>| {
+            let slot = slot_of(key);
+            slot % 2 == remainder && but.iter().all(|other| lane_of(*other) != lane_of(slot))
+        };
+        names.find(is_it).unwrap()
+    }
+
+    fn set(handle: &mut Handle, keys: &[&[u8]]) {
+        handle.enter();
+        let hashes: Vec<_> = keys.iter().map(|key| handle.hash(key)).collect();
+        handle.lock_many(hashes.into_iter());
+        for bytes in keys {
+            let key = handle.key(bytes);
+            handle.put(0, key, Value::Int(1), None);
+        }
+        handle.unlock();
+        handle.exit();
+    }
+
+    /// The records of a slot's lane.
+    fn records(lanes: &Lanes, slot: Slot) -> Vec<Arc<[u8]>> {
+        let tail = lanes.lane(lane_of(slot)).position(1).tail;
+        tail.into_iter().map(|(_, record)| record).collect()
+    }
+
+    #[test]
+    fn a_commit_of_several_slots_has_a_place_in_each_lane() {
+        let (lanes, mut handle) = lanes();
+        let even = key(0, &[]);
+        let odd = key(1, &[slot_of(&even)]);
+        let slots = [slot_of(&even), slot_of(&odd)];
+        set(&mut handle, &[&even]);
+        set(&mut handle, &[&even, &odd]);
+        let first = if lane_of(slots[0]) < lane_of(slots[1]) { 0 } else { 1 };
+        let record = records(&lanes, slots[first]).pop().unwrap();
+        let Ok(Record::Commit { parts, changes, .. }) = Record::read(&record) else { panic!() };
+        let mut expected = [(lane_of(slots[0]), 2), (lane_of(slots[1]), 1)];
+        expected.sort_unstable();
+        assert!(parts.iter().eq(expected));
+        let backs: Vec<(Slot, u64)> =
+            changes.iter().map(|change| (change.slot, change.back)).collect();
+        assert!(backs.contains(&(slots[0], 1)) && backs.contains(&(slots[1], 0)), "{backs:?}");
+        let record = records(&lanes, slots[1 - first]).pop().unwrap();
+        assert!(matches!(Record::read(&record), Ok(Record::CommitPart { .. })));
+        // What expires stands by itself.
+        handle.enter();
+        let hashes = [&even, &odd].map(|key| handle.hash(key));
+        handle.lock_many(hashes.into_iter());
+        for bytes in [&even, &odd] {
+            let remove = Effect::Remove { key: bytes, why: Removal::Expired };
+            handle.apply(0, &remove, Origin::LOCAL).unwrap();
+        }
+        handle.unlock();
+        handle.exit();
+        for slot in slots {
+            let record = records(&lanes, slot).pop().unwrap();
+            assert!(matches!(Record::read(&record), Ok(Record::Effects { .. })));
+        }
+    }
+
+    #[test]
+    fn the_owners_of_a_tags_slot_receive_the_commit() {
+        let (lanes, mut handle) = lanes();
+        let even = key(0, &[]);
+        let odd = key(1, &[slot_of(&even)]);
+        let tag = |slot| Tag { origin: node(3), slot, oseq: 1 };
+        tagged(tag(slot_of(&odd)), None, || set(&mut handle, &[&odd]));
+        let record = records(&lanes, slot_of(&odd)).pop().unwrap();
+        assert!(matches!(Record::read(&record), Ok(Record::Effects { .. })));
+        // The command names a key of the even slot, and changes the odd one.
+        tagged(tag(slot_of(&even)), None, || set(&mut handle, &[&odd]));
+        assert_eq!(records(&lanes, slot_of(&even)).len(), 1);
+        // A command that reads a key depends on its last change, until another owner has that.
+        note_slots(&[slot_of(&even), slot_of(&odd)]);
+        set(&mut handle, &[&odd]);
+        assert_eq!(records(&lanes, slot_of(&even)).len(), 2);
+        let position = lanes.lane(lane_of(slot_of(&even))).seq();
+        lanes.safe.acknowledge(lane_of(slot_of(&even)), Node(1), position);
+        note_slots(&[slot_of(&even), slot_of(&odd)]);
+        set(&mut handle, &[&odd]);
+        assert_eq!(records(&lanes, slot_of(&even)).len(), 2);
+    }
+}

@@ -256,3 +256,124 @@ impl<'f> OwnersRecovery<'f> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Tags;
+    use petrel_keyspace::{Effect, StrRef};
+    use petrel_persistence::effects::GroupWriter;
+
+    const A: Node = Node(1);
+    const B: Node = Node(2);
+    const BOTH: [Node; 2] = [A, B];
+    const NOTHING: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
+
+    /// A key in each of two slots of different lanes; node 1 owns the first slot, node 2 the other.
+    fn keys() -> [(Slot, Vec<u8>); 2] {
+        let names = (0..100).map(|at: u32| at.to_string().into_bytes());
+        let mut keys = names.map(|key| (crate::slot::slot_of(&key), key));
+        let first = keys.next().unwrap();
+        let other = keys.find(|(slot, _)| lane_of(*slot) > lane_of(first.0)).unwrap();
+        [first, other]
+    }
+
+    fn group(key: &[u8]) -> Vec<u8> {
+        let mut group = GroupWriter::default();
+        group.add(0, &Effect::Put { key, value: StrRef::Int(1), expiry: None });
+        group.bytes().to_vec()
+    }
+
+    fn record(record: &Record<'_>) -> Arc<[u8]> {
+        let mut bytes = Vec::new();
+        put_record(&mut bytes, record);
+        bytes.into()
+    }
+
+    /// A commit at position 2 of both lanes, and changes before and after it in the second slot.
+    struct Records {
+        commit: Arc<[u8]>,
+        part: Arc<[u8]>,
+        single: Arc<[u8]>,
+    }
+
+    fn records() -> Records {
+        let [(one, key), (other, other_key)] = keys();
+        let (group, other_group) = (group(&key), group(&other_key));
+        let (mut room, mut changed, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        let parts = Parts::of(&mut room, [(lane_of(one), 2), (lane_of(other), 2)].into_iter());
+        let changes = [
+            Change { slot: one, back: 0, group: &group },
+            Change { slot: other, back: 1, group: &other_group },
+        ];
+        let changes = Changes::of(&mut changed, changes.into_iter());
+        let slots = Slots::of(&mut slots, [other].into_iter());
+        let (tag, served) = (None, Tags::default());
+        Records {
+            commit: record(&Record::Commit { tag, served, parts, changes }),
+            part: record(&Record::CommitPart { parts, slots }),
+            single: record(&Record::Effects {
+                tag,
+                parts: Parts::default(),
+                served,
+                group: &other_group,
+            }),
+        }
+    }
+
+    type Reported<'a> = (usize, u64, &'a [Node], &'a Arc<[u8]>);
+
+    /// By lane: positions of the records that a node applies.
+    fn recovered(me: Node, stable: u64, reported: &[Reported<'_>]) -> [Vec<u64>; 2] {
+        let [(one, _), (other, _)] = keys();
+        let mut known = vec![BTreeMap::new(); LANES];
+        for (lane, seq, by, record) in reported {
+            known[*lane].insert(*seq, (by.iter().copied().collect::<NodeSet>(), (*record).clone()));
+        }
+        let followers = |slot, _| NodeSet::of(if slot == one { A } else { B });
+        let known = (known, [stable; LANES]);
+        let recovery = OwnersRecovery::new(me, known, ([stable; LANES], [1; LANES]), &followers);
+        let (queues, _) = recovery.run();
+        [one, other].map(|slot| queues[lane_of(slot)].keys().copied().collect())
+    }
+
+    #[test]
+    fn a_commit_is_recovered_by_the_owners_of_all_its_slots_or_by_none() {
+        let [(one, _), (other, _)] = keys();
+        let (first, second) = (lane_of(one), lane_of(other));
+        let Records { commit, part, single } = &records();
+        let before = (second, 1, &BOTH[1..], single);
+        let after = (second, 3, &BOTH[1..], single);
+        // One owner has all of it, the other one the change before it.
+        let reported = [before, (first, 2, &BOTH[..1], commit), (second, 2, &BOTH[..1], part)];
+        for me in BOTH {
+            let lane = if me == B { vec![1, 2] } else { vec![2] };
+            assert_eq!(recovered(me, 0, &reported), [vec![2], lane], "{me:?}");
+        }
+        // One owner has not received the other position, and the change before that is lost.
+        let reported = [(first, 2, &BOTH[..1], commit)];
+        for me in BOTH {
+            assert_eq!(recovered(me, 0, &reported), NOTHING, "{me:?}");
+            // ... or that change is known to be everywhere.
+            assert_eq!(recovered(me, 1, &reported), [vec![2], vec![2]], "{me:?}");
+        }
+        // The changes are lost: nothing that follows them is recovered.
+        let reported = [before, (second, 2, &BOTH[1..], part), after];
+        assert_eq!(recovered(B, 0, &reported), [vec![], vec![1]]);
+        // All members have applied it, and only one has not forgotten its place.
+        let late = [(second, 2, &BOTH[1..], part), after];
+        let applied = recovered(B, 2, &late);
+        assert_eq!(applied, [vec![], vec![3]]);
+    }
+
+    #[test]
+    fn what_was_applied_somewhere_is_recovered_where_it_can_be() {
+        let [(one, _), (other, _)] = keys();
+        let Records { commit, part, .. } = &records();
+        // As after the death of two members: the change before it in the second slot is lost.
+        let reported =
+            [(lane_of(one), 2, &BOTH[..1], commit), (lane_of(other), 2, &BOTH[..1], part)];
+        assert_eq!(recovered(A, 0, &reported), [vec![2], vec![2]]);
+        assert_eq!(recovered(B, 0, &reported), NOTHING);
+    }
+}
