@@ -82,7 +82,9 @@ impl Cli {
             b"SYNC" | b"PSYNC" => return Err("use --replica or --rdb for the stream".into()),
             _ => {}
         }
-        let reply = self.ask(&words)?;
+        let Some(reply) = self.ask_unless_stopped(&name, &words)? else {
+            return Ok(Outcome::Done);
+        };
         self.print_pushes();
         match &reply {
             Value::Error(text) if self.options.fail_on_error && !self.is_interactive => {
@@ -98,6 +100,24 @@ impl Cli {
                 Ok(Outcome::Quit)
             }
             _ => Ok(Outcome::Done),
+        }
+    }
+
+    /// Sends a command as `ask` does; none if the server closes the connection, as `SHUTDOWN` has it do.
+    fn ask_unless_stopped(
+        &mut self,
+        name: &[u8],
+        words: &[&[u8]],
+    ) -> Result<Option<Value>, String> {
+        if name != b"SHUTDOWN" {
+            return self.ask(words).map(Some);
+        }
+        match self.connection()?.call(words) {
+            Err(error) if is_closed(&error) => {
+                self.disconnect();
+                Ok(None)
+            }
+            result => result.map(Some).map_err(|error| self.failed(&error)),
         }
     }
 
@@ -205,6 +225,11 @@ impl Cli {
             _ => {}
         }
     }
+}
+
+/// Whether the other end has closed the connection.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
 /// Kind of an endless output.

@@ -201,3 +201,14 @@ fn output_is_that_of_redis_cli() {
         }
     }
 }
+
+#[test]
+fn a_server_that_is_stopped_is_no_error() {
+    let mut cli = Cli::start(&[]);
+    let output = cli.ours(&["SHUTDOWN", "NOSAVE"], b"");
+    assert_eq!((shown(&output), output.status.code()), (String::new(), Some(0)));
+    assert_eq!(cli.server.exit_code(), Some(0));
+    let output = cli.ours(&["SHUTDOWN"], b"");
+    assert!(shown(&output).starts_with("Could not connect"), "{}", shown(&output));
+    assert_eq!(output.status.code(), Some(1));
+}

@@ -10,6 +10,7 @@ mod backup_log;
 #[cfg(feature = "object-store")]
 mod backup_s3;
 mod blocking;
+mod book;
 #[cfg(feature = "object-store")]
 mod bucket;
 mod check;

@@ -92,3 +92,8 @@ export function useRoute() {
 }
 
 export const navigate = (path) => { location.hash = `#/${path}`; };
+
+/** Goes from one place to another; nothing if the user has left `from` meanwhile. */
+export function replace(from, to) {
+  if (location.hash === `#/${from}`) navigate(to);
+}

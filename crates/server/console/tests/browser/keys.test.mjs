@@ -219,6 +219,34 @@ test('Bloom filter and count-min sketch', async () => {
   await field('Increment').fill('3');
   await press('Add');
   await becomes([3], 'CMS.QUERY', 'counts', 'x');
+  await closed();
+});
+
+test('cuckoo filter, top-k and t-digest', async () => {
+  const act = async (title, action, fields) => {
+    await card(title).getByRole('button', { name: action, exact: true }).click();
+    for (const [label, value] of Object.entries(fields)) await field(label).fill(value);
+    await press(action);
+  };
+  await client.send('CF.RESERVE', 'cuckoo', 100);
+  await openKey('cuckoo');
+  await act('Cuckoo filter', 'Add', { Item: 'x' });
+  await becomes(true, 'CF.EXISTS', 'cuckoo', 'x');
+  await closed();
+  await act('Cuckoo filter', 'Remove', { Item: 'x' });
+  await becomes(false, 'CF.EXISTS', 'cuckoo', 'x');
+  await closed();
+  await client.send('TOPK.RESERVE', 'top', 3);
+  await openKey('top');
+  await act('Top-k', 'Add', { Item: 'x', Increment: '7' });
+  await page.getByRole('table', { name: 'Most frequent items' }).getByText('x', { exact: true }).waitFor();
+  await becomes(['x', 7], 'TOPK.LIST', 'top', 'WITHCOUNT');
+  await closed();
+  await client.send('TDIGEST.CREATE', 'digest');
+  await openKey('digest');
+  await act('t-digest', 'Add', { Value: '2.5' });
+  await page.getByRole('table', { name: 'Quantiles' }).getByText('2.5').first().waitFor();
+  await closed();
 });
 
 test('a key is created, renamed, given an expiry, and deleted', async () => {
@@ -248,6 +276,22 @@ test('a key is created, renamed, given an expiry, and deleted', async () => {
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await press('Delete');
   await becomes(0, 'EXISTS', 'renamed');
+  await page.getByText('Select a key to see its value.').waitFor();
+});
+
+test('a deletion that ends late leaves the key that was opened meanwhile', async () => {
+  await client.send('SET', '<late> %/', 'x');
+  await client.send('SET', 'next', 'y');
+  await openKey('<late> %/');
+  await until(async () => await page.getByText('Deleted.').count() === 0, 'earlier messages are gone');
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await client.send('CLIENT', 'PAUSE', 100_000, 'WRITE');
+  await press('Delete');
+  await visit(page, 'keys/=next', 'Keys');
+  await client.send('CLIENT', 'UNPAUSE');
+  await becomes(0, 'EXISTS', '<late> %/');
+  await page.getByText('Deleted.').waitFor();
+  await page.getByRole('region', { name: 'Key next' }).waitFor();
 });
 
 test('markup in names and values is text', async () => {

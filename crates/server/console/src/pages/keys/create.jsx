@@ -22,6 +22,9 @@ const KINDS = {
   vectorset: { fields: [['value', 'First element', ''], ['vector', 'Vector', '0.1 0.2 0.3']], command: (key, { value, vector }) => vectorCommand(key, value, vector) },
   'MBbloom--': { fields: [['error', 'Error rate', '0.01'], ['capacity', 'Capacity', '10000']], command: (key, { error, capacity }) => ['BF.RESERVE', key, error, capacity] },
   'CMSk-TYPE': { fields: [['error', 'Error rate', '0.001'], ['probability', 'Probability', '0.01']], command: (key, { error, probability }) => ['CMS.INITBYPROB', key, error, probability] },
+  'MBbloomCF': { fields: [['capacity', 'Capacity', '10000']], command: (key, { capacity }) => ['CF.RESERVE', key, capacity] },
+  'TopK-TYPE': { fields: [['count', 'Number of items', '50']], command: (key, { count }) => ['TOPK.RESERVE', key, count] },
+  'TDIS-TYPE': { fields: [['compression', 'Compression', '100']], command: (key, { compression }) => ['TDIGEST.CREATE', key, 'COMPRESSION', compression] },
 };
 
 /** Numbers are given in advance, other examples only hint. */

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { Action, Bytes, Card, Empty, Loaded, Tag } from '../../ui/basics.jsx';
 import { attempt, confirm } from '../../ui/feedback.jsx';
 import { FormDialog } from '../../ui/form-dialog.jsx';
-import { navigate, useLoad } from '../../ui/hooks.js';
+import { navigate, replace, useLoad } from '../../ui/hooks.js';
 import { bytes, exact, ttl } from '../../ui/numbers.js';
 import { ReplyError } from '../../resp/codec.js';
 import { display, toText } from '../../resp/text.js';
@@ -18,7 +18,7 @@ import { SortedSetValue } from './sorted-set.jsx';
 import { StreamValue } from './stream.jsx';
 import { JsonValue } from './json.jsx';
 import { VectorSetValue } from './vector-set.jsx';
-import { BloomValue, CountMinValue } from './sketches.jsx';
+import { BloomValue, CountMinValue, CuckooValue, DigestValue, TopKValue } from './sketches.jsx';
 
 /** View of each type, and the command that counts its elements. */
 const VIEWS = {
@@ -31,7 +31,10 @@ const VIEWS = {
   'ReJSON-RL': [JsonValue, null],
   vectorset: [VectorSetValue, 'VCARD'],
   'MBbloom--': [BloomValue, null],
+  'MBbloomCF': [CuckooValue, null],
   'CMSk-TYPE': [CountMinValue, null],
+  'TopK-TYPE': [TopKValue, null],
+  'TDIS-TYPE': [DigestValue, null],
 };
 
 async function loadMeta(name) {
@@ -68,7 +71,7 @@ function Head({ name, meta, reload, onGone, onChanged }) {
     const text = `${display(name)} (${typeName(meta.type)}${meta.size ? `, ${bytes(meta.size)}` : ''}) is deleted for all clients. This cannot be undone.`;
     if (!await confirm({ title: 'Delete key', text, action: 'Delete', danger: true })) return;
     if (await attempt(() => send('UNLINK', name), 'Deleted.')) {
-      navigate('keys');
+      replace(keyPath(name), 'keys');
       onGone();
     }
   };
@@ -87,7 +90,7 @@ function Head({ name, meta, reload, onGone, onChanged }) {
       <button type="button" onClick={() => setDialog('expire')}>Expiry</button>
       <button type="button" class="danger" onClick={remove}>Delete</button>
     </div>
-    {dialog === 'rename' && <Rename name={name} onClose={() => setDialog(null)} onDone={(next) => { navigate(keyPath(next)); onChanged(); }} />}
+    {dialog === 'rename' && <Rename name={name} onClose={() => setDialog(null)} onDone={(next) => { replace(keyPath(name), keyPath(next)); onChanged(); }} />}
     {dialog === 'expire' && <Expire name={name} expiry={meta.expiry} onClose={() => setDialog(null)} onDone={reload} />}
   </>;
 }
