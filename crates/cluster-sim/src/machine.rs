@@ -16,8 +16,8 @@ use petrel_commands::{
     Ticket, WaitEnd as End, transactions,
 };
 use petrel_keyspace::{
-    Cleared, Effect, EffectHead, EffectSink, Handle, Keyspace, Options, Ownership, Published, Removal,
-    SinkSource,
+    Cleared, Effect, EffectHead, EffectSink, Handle, Keyspace, Options, Ownership, Published,
+    Removal, SinkSource,
 };
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};

@@ -84,7 +84,8 @@ pub struct Witness {
     cuts: BTreeMap<u16, Vec<u64>>,
     /// Slots of dead nodes that no new primary has changed yet.
     awaited: BTreeSet<u16>,
-    /// Commits of commands of several slots, each with what was lost of it with a primary.
+    /// Commits of commands of several slots, each with the positions of it that were lost with a
+    /// primary.
     together: Vec<(Spread, Vec<(u16, u64)>)>,
     /// Replies that must be unique, and their positions.
     unique: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,

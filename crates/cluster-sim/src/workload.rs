@@ -183,7 +183,7 @@ fn forms(family: Family, pushes: bool) -> &'static [&'static str] {
 /// Slots of the keys of a command.
 #[derive(Clone, Copy)]
 enum Spread {
-    /// One slot: this one of its group.
+    /// Only this slot of its group.
     Slot(u16),
     /// Any slots of the group, which have the same owners.
     Group,
@@ -338,8 +338,10 @@ impl Workload {
         if !self.is_of_few || random.one_in(2) {
             return vec![self.write_twins(random, group)];
         }
-        let (from, to) =
-            (self.name(random, group, Family::Text), self.name(random, group, Family::Text));
+        let other = if let Spread::Groups(other) = self.spread { other } else { group };
+        self.spread = Spread::Group;
+        let from = self.name(random, other, Family::Text);
+        let to = self.name(random, group, Family::Text);
         let set = vec![b"SET".to_vec(), from.clone(), self.fresh()];
         let copy = vec![b"COPY".to_vec(), from, to, b"REPLACE".to_vec()];
         let of = |command| op(database(Family::Text), false, vec![command], Check::Nothing);

@@ -176,7 +176,7 @@ impl Lane {
         self.cut_off
     }
 
-    /// Lets the commits of several slots be sent that wait until earlier changes have another owner.
+    /// Lets commits of several slots be sent that wait until earlier changes have another owner.
     pub fn release_commits(&mut self) {
         for entry in self.entries.iter_mut().filter(|entry| is_of_commit(&entry.record)) {
             let before = entry.bytes();

@@ -25,7 +25,7 @@ pub(crate) struct Flight {
     pub call: Call,
     pub sent: Option<Sent>,
     pub answer: Option<HeldAnswer>,
-    /// It was sent to a primary that has died.
+    /// Whether it was sent to a primary that has died.
     pub was_lost: bool,
     /// The client was answered while the primary was unreachable. The command may have been
     /// executed, and copies of its keys may be on their way.

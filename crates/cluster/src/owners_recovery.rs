@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A member applies such a commit only if it has all positions of it. Each was sent to it after the
-//! slot's previous change was replicated, or it owns the slot. So what was applied anywhere is
-//! decided to be applied, unless two members have died at once. Then a slot may end before a commit
+//! slot's previous change was replicated, or it owns the slot. So a commit that any member has
+//! applied is recovered, unless two members have died at once. Then a slot may end before a commit
 //! that other slots have.
 
 use crate::lanes::lane_of;
@@ -68,9 +68,8 @@ impl<'f> OwnersRecovery<'f> {
             if let Some(epoch) = records.values().find_map(ends) {
                 epochs[lane] = epoch.saturating_sub(1);
             }
-            let is_commit = |record: &Known| {
-                matches!(Record::read(&record.1), Ok(Record::Commit { .. }))
-            };
+            let is_commit =
+                |record: &Known| matches!(Record::read(&record.1), Ok(Record::Commit { .. }));
             let of_lane = records.iter().filter(|(_, record)| is_commit(record));
             commits.extend(of_lane.map(|(&seq, _)| (lane, seq)));
         }
@@ -131,7 +130,9 @@ impl<'f> OwnersRecovery<'f> {
                 }
                 _ => self.cut.extend(slots.iter()),
             },
-            Ok(Record::Effects { group, .. }) => self.decide_one((lane, seq), by, None, group, &record),
+            Ok(Record::Effects { group, .. }) => {
+                self.decide_one((lane, seq), by, None, group, &record)
+            }
             Ok(Record::Kept { back, record: inner }) => {
                 if let Ok(Record::Effects { group, .. }) = Record::read(inner) {
                     self.decide_one((lane, seq), by, Some(back), group, &record);
@@ -206,7 +207,7 @@ impl<'f> OwnersRecovery<'f> {
         };
         let some: Vec<Change<'_>> = changes.iter().filter(is_recovered).collect();
         let is_whole = some.len() == changes.iter().count();
-        // Who has all positions may have applied it.
+        // A member with all positions may have applied it.
         let is_applied = is_whole || by_all.0 != 0 || is_broken(Mutation::RecoverParts);
         let is_kept = |slot: Slot| is_applied && some.iter().any(|change| change.slot == slot);
         let lost = changes.iter().map(|change| change.slot).filter(|&slot| !is_kept(slot));
@@ -229,7 +230,8 @@ impl<'f> OwnersRecovery<'f> {
     /// are given.
     fn put_commit(&mut self, record: &Arc<[u8]>, parts: Parts<'_>, some: Option<&[Change<'_>]>) {
         let mut record = record.clone();
-        if let (Some(some), Ok(Record::Commit { tag, served, .. })) = (some, Record::read(&record)) {
+        if let (Some(some), Ok(Record::Commit { tag, served, .. })) = (some, Record::read(&record))
+        {
             let (mut room, mut bytes) = (Vec::new(), Vec::new());
             let changes = Changes::of(&mut room, some.iter().copied());
             put_record(&mut bytes, &Record::Commit { tag, served, parts, changes });

@@ -134,7 +134,7 @@ pub trait Cluster: Send + Sync {
     }
 
     /// Notes that the command which this thread executes next reads or changes keys of these slots:
-    /// its changes do not survive the death of this node without those that it has read.
+    /// its changes do not survive the death of this node without the changes that it has read.
     fn note_slots(&self, _: &[HashSlot]) {}
 
     /// Adds slots of keys that a script's command reads or changes.

@@ -218,16 +218,11 @@ impl Encoder {
                 self.hide(db, key, effect);
             }
             Effect::Store { key, value, expiry } => self.store(key, value, expiry),
-            Effect::CopyFrom { key, from_db, from, value, moved } => match value {
+            Effect::CopyFrom { key, from_db, from, value, moved } => match custom(value) {
                 Some(value) if is_unknown_to_redis(value) => {
                     self.hide_copy((db, key), (from_db, from), effect);
                 }
-                // Redis cannot copy most value types.
-                Some(value)
-                    if matches!(value.type_of(), Type::Custom(_)) && (!moved || from_db != db) =>
-                {
-                    self.store(key, value, value.expiry());
-                }
+                Some(value) if !moved || from_db != db => self.store(key, value, value.expiry()),
                 _ => self.copy((db, key), (from_db, from), moved),
             },
             Effect::Remove { .. } if continues => {}
@@ -492,6 +487,11 @@ impl Encoder {
 
 fn is_unknown_to_redis(value: View<'_>) -> bool {
     matches!(value.type_of(), Type::Custom(of) if !value::is_of_redis(of))
+}
+
+/// A copied value, if it is a value type's: Redis cannot copy most of these.
+fn custom(value: Option<View<'_>>) -> Option<View<'_>> {
+    value.filter(|value| matches!(value.type_of(), Type::Custom(_)))
 }
 
 fn push_name(end: End) -> &'static str {

@@ -33,7 +33,7 @@ impl World {
         for &node in &alive {
             self.members[usize::from(node)].machine.compare_survivors();
         }
-        // Of two that die at once some may have had what the other members lack.
+        // If two die at once, only these two may have had some of the changes.
         if self.plan.deaths < 2 {
             self.witness.borrow_mut().compare_commits();
         }

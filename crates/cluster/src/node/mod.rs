@@ -415,8 +415,8 @@ impl Node {
             Route::Later | Route::Nowhere => return false,
             Route::Apart if first < oseq => return false,
             Route::Apart => {
-                let may_be_executed = flight.was_lost
-                    || self.executed.known(self.identity, slot) >= oseq;
+                let may_be_executed =
+                    flight.was_lost || self.executed.known(self.identity, slot) >= oseq;
                 let reply = if may_be_executed { Reply::Unknown } else { Reply::Moved };
                 self.finish(slot, oseq, reply);
                 return true;

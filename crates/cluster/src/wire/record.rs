@@ -371,7 +371,7 @@ petrel_persistence::records! {
             record: &'a [u8] as Rest
         } if is_effects(record) || is_elided(record);
         /// Changes of one commit in several slots, where members hold only some slots. All
-        /// receivers of any of these slots receive it, and apply what they hold at once.
+        /// receivers of any of these slots receive it, and apply it to the slots that they hold.
         23 Commit {
             /// The forwarded command that made them, if any.
             tag: Option<Tag> as When<FIRST, TagField>,

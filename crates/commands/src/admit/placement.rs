@@ -298,8 +298,8 @@ impl Executor {
             return Ok(Verdict::Await(until));
         }
         // Copies of several slots are not of one moment.
-        let may_be_copied = may_be_copied(command, &slots, session, cluster)
-            && (slots.len() == 1 || is_split);
+        let may_be_copied =
+            may_be_copied(command, &slots, session, cluster) && (slots.len() == 1 || is_split);
         // If commands of the same slots were forwarded before, it is forwarded, too, to keep their
         // order.
         if tries_copies && may_be_copied && waiting.and_then(|w| w.last_of(&slots)).is_none() {
@@ -313,7 +313,9 @@ impl Executor {
                 let may_wait = may_wait(command, request.args);
                 Forwarding { may_wait, ..Forwarding::of(vec![call], Merge::Only) }
             }
-            None => split(command, request.args, session, cluster).ok_or(Fail::SEVERAL_PRIMARIES)?,
+            None => {
+                split(command, request.args, session, cluster).ok_or(Fail::SEVERAL_PRIMARIES)?
+            }
         };
         forwarding.after = forget(command, request.args, session, cluster)?;
         Ok(Verdict::Forward(Box::new(forwarding)))

@@ -49,7 +49,7 @@ pub enum Effect<'a> {
         from: &'a [u8],
         /// Whether the other key is removed next, so that the value may be moved.
         moved: bool,
-        /// The value, if a sink records the effect: for sinks whose receivers lack the other key.
+        /// The value, if a sink records the effect: receivers of the effect may lack the other key.
         /// Not needed to apply the effect.
         value: Option<View<'a>>,
     },

@@ -40,7 +40,8 @@ fn own_keys(server: &Server, count: usize) -> Vec<String> {
     let (mut keys, mut slots) = (Vec::new(), BTreeSet::new());
     for key in (0..).map(|at| format!("key{at}")) {
         let slot = call(&mut client, &format!("CLUSTER KEYSLOT {key}")).parse().unwrap();
-        if ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot)) && slots.insert(slot) {
+        if ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot)) && slots.insert(slot)
+        {
             keys.push(key);
         }
         if keys.len() == count {
@@ -91,7 +92,10 @@ fn every_member_executes_commands_over_several_slots_of_one() {
     let (here, away) = (own_keys(&servers[0], 1), own_keys(&servers[1], 1));
     for server in &servers {
         let refused = call(&mut server.connect(), &format!("RENAME {} {}", here[0], away[0]));
-        assert!(refused.contains("CROSSSLOT Keys in request belong to several members"), "{refused}");
+        assert!(
+            refused.contains("CROSSSLOT Keys in request belong to several members"),
+            "{refused}"
+        );
     }
 }
 
@@ -118,8 +122,7 @@ fn a_transaction_survives_its_primary_whole_or_not_at_all() {
             match count_up(&mut client, &keys) {
                 Some(Value::Array(_)) => drop(done.fetch_add(1, SeqCst)),
                 // It was not executed.
-                Some(Value::Error(text))
-                    if !text.windows(7).any(|word| word == b"UNKNOWN") => {}
+                Some(Value::Error(text)) if !text.windows(7).any(|word| word == b"UNKNOWN") => {}
                 reply => {
                     unknown.fetch_add(1, SeqCst);
                     if reply.is_none() {

@@ -196,7 +196,10 @@ fn transactions_and_scripts() {
         for command in [format!("RENAME {a} {away}"), format!("MSETNX {a} 1 {away} 2")] {
             assert!(error(&client.call(&command)).starts_with(text), "{command}");
         }
-        assert!(error(&multi(&mut client, &[format!("INCR {a}"), format!("INCR {away}")])).contains(text));
+        assert!(
+            error(&multi(&mut client, &[format!("INCR {a}"), format!("INCR {away}")]))
+                .contains(text)
+        );
         let script = call(&mut client, &["EVAL", "return 1", "2", &a, &away]);
         assert!(error(&script).starts_with(text));
     }
