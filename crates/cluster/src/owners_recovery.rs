@@ -191,8 +191,12 @@ impl<'f> OwnersRecovery<'f> {
         let (mut by_any, mut by_all) = ([NodeSet::default(); LANES], NodeSet(u64::MAX));
         let mut epoch = 0;
         for (lane, seq) in parts.iter() {
-            if let Some((_, (by, _))) = self.left[lane].pop_front_if(|(front, _)| *front == seq) {
-                by_any[lane] = by;
+            let left = &mut self.left[lane];
+            if let Some((front, (by, _))) = left.front()
+                && *front == seq
+            {
+                by_any[lane] = *by;
+                left.pop_front();
             }
             by_all.0 &= by_any[lane].0;
             epoch = epoch.max(self.epochs[lane]);

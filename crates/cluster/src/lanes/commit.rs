@@ -32,7 +32,9 @@ thread_local! {
 pub fn note_slots(slots: &[Slot]) {
     SLOTS_USED.with_borrow_mut(|used| {
         used.clear();
-        used.extend_from_slice(slots);
+        if slots.len() > 1 {
+            used.extend_from_slice(slots);
+        }
     });
 }
 
@@ -147,6 +149,24 @@ impl Lanes {
 }
 
 impl LaneSink {
+    /// Adds the slots that the command has perhaps read and whose last change has no second owner.
+    fn add_read(&mut self, used: &[Slot]) {
+        let changed = &self.slots[..self.slots_used];
+        // The slots of an earlier command that has changed nothing are not meant.
+        if is_broken(Mutation::ForgetReads) || !changed.iter().any(|of| used.contains(&of.slot)) {
+            return;
+        }
+        let lanes = self.lanes.clone();
+        for &slot in used {
+            let lane = lanes.lane(lane_of(slot));
+            let is_read = lanes.safe.unreplicated(slot).is_some();
+            drop(lane);
+            if is_read {
+                self.group_of(slot);
+            }
+        }
+    }
+
     /// Appends the changes, where members hold only some slots.
     pub(super) fn append_slots(&mut self, served: &[Served]) {
         let is_atomic = std::mem::take(&mut self.is_atomic);
@@ -157,18 +177,12 @@ impl LaneSink {
                 self.group_of(tag.slot);
             }
         }
-        let used = SLOTS_USED.with_borrow_mut(std::mem::take);
-        let is_of_command = |group: &SlotGroup| used.contains(&group.slot);
-        if is_atomic && self.slots[..self.slots_used].iter().any(is_of_command) {
-            for &slot in used.iter().filter(|_| !is_broken(Mutation::ForgetReads)) {
-                let _lane = self.lanes.lane(lane_of(slot));
-                let is_unsafe = self.lanes.safe.unreplicated(slot).is_some();
-                drop(_lane);
-                if is_unsafe {
-                    self.group_of(slot);
-                }
+        SLOTS_USED.with_borrow_mut(|used| {
+            if is_atomic && used.len() > 1 {
+                self.add_read(used);
             }
-        }
+            used.clear();
+        });
         let (lanes, mut names) = (&self.lanes, Vec::new());
         let groups = &mut self.slots[..std::mem::take(&mut self.slots_used)];
         if is_atomic && groups.len() > 1 {
