@@ -4,7 +4,7 @@ use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::lifecycle::listening::{Listening, PLAIN};
 use crate::lifecycle::oom::OomScore;
-use crate::lifecycle::process::{Process, Whose, cpu_time};
+use crate::lifecycle::process::Process;
 use crate::lifecycle::processors::Processors;
 use crate::observation::traffic::{Rates, Totals, Traffic};
 use crate::state::backups::Backups;
@@ -400,10 +400,6 @@ impl Server {
                 figures.over_limit_since.store(0, Relaxed);
             }
             _ => {}
-        }
-        let own = cpu_time(Whose::Thread);
-        for (figure, seconds) in figures.main_cpu_us.iter().zip([own.system, own.user]) {
-            figure.store((seconds * 1e6) as u64, Relaxed);
         }
         self.evict_crowd(config);
     }

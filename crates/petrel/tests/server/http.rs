@@ -50,6 +50,26 @@ fn ping_asks_over_http_too() {
     }
 }
 
+#[test]
+fn each_worker_shows_its_processor_time() {
+    let (server, port) = start("epoll");
+    let mut client = server.connect();
+    eventually("workers have used the processor", || {
+        let (_, metrics) = get(port, "/metrics");
+        let line = |worker| {
+            let name = format!("petrel_worker_cpu_seconds_total{{worker=\"{worker}\"}} ");
+            metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse::<f64>().ok()).unwrap()
+        };
+        line(0) > 0.0 && line(1) > 0.0
+    });
+    let threads = client.text(&["INFO", "threads"]);
+    let first = threads.lines().find_map(|line| line.strip_prefix("io_thread_0:")).unwrap();
+    let fields = first.split(',').filter_map(|field| field.split_once('='));
+    let cpu = fields.filter(|(name, _)| name.starts_with("cpu_"));
+    let times: Vec<f64> = cpu.map(|(_, value)| value.parse().unwrap()).collect();
+    assert!(times.len() == 2 && times.iter().sum::<f64>() > 0.0, "{first}");
+}
+
 fn metrics_count_what_happened(backend: &str) {
     let (server, port) = start(backend);
     let mut client = server.connect();

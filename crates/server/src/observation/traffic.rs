@@ -23,6 +23,9 @@ pub struct Traffic {
     pub pipelined: AtomicU64,
     /// Turns in which commands were executed.
     pub busy_turns: AtomicU64,
+    /// Microseconds of processor time of the thread, as of its last upkeep: in the kernel, and
+    /// outside.
+    pub cpu_us: [AtomicU64; 2],
     /// Nanoseconds spent on commands, and on what goes with them.
     pub busy_nanos: AtomicU64,
     /// Nanoseconds spent on upkeep.

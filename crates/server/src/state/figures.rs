@@ -37,8 +37,6 @@ pub struct Figures {
     pub over_limit_since: AtomicI64,
     /// Milliseconds for which it was, before.
     pub over_limit_ms: AtomicI64,
-    /// Microseconds of processor time that the first worker has used: in the kernel, and outside.
-    pub main_cpu_us: [AtomicU64; 2],
     /// CPU time of all threads when `HOTKEYS` began to collect: in user mode, and in the kernel.
     pub hotkeys_cpu_us: [AtomicU64; 2],
     /// Counters when they were last reset.

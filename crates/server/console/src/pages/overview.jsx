@@ -67,6 +67,7 @@ function Workers({ info, latest }) {
     <Table label="Workers" rows={rows} rowKey={({ name }) => name} empty="Waiting for a second sample." columns={[
       { name: 'Worker', cell: ({ name }) => name.replace('io_thread_', '') },
       { name: 'Clients', cell: ({ clients }) => exact(clients), class: 'number' },
+      { name: 'CPU', cell: ({ cpu }) => percent(cpu, 0), class: 'number' },
       { name: 'Reads/s', cell: ({ reads }) => count(Math.round(reads)), class: 'number' },
       { name: 'Writes/s', cell: ({ writes }) => count(Math.round(writes)), class: 'number' },
     ]} />

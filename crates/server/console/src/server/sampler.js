@@ -75,11 +75,11 @@ function workerRates(before, after, seconds) {
   return workers(after.info).map(({ name, fields }) => {
     const old = parsePairs(before.info.threads?.[name] ?? '');
     const rate = (field) => (fields[field] - (old[field] ?? fields[field])) / seconds;
-    return { name, clients: fields.clients, reads: rate('reads'), writes: rate('writes') };
+    return { name, clients: fields.clients, reads: rate('reads'), writes: rate('writes'), cpu: rate('cpu_sys') + rate('cpu_user') };
   });
 }
 
-/** Workers in INFO threads: `io_thread_N:clients=..,reads=..,writes=..`. */
+/** Workers in INFO threads: `io_thread_N:clients=..,reads=..,writes=..,cpu_sys=..,cpu_user=..`. */
 export function workers(info) {
   return Object.entries(info.threads ?? {}).filter(([name]) => /^io_thread_\d+$/.test(name)).map(([name, text]) => ({ name, fields: parsePairs(text) }));
 }

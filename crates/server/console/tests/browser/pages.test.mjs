@@ -86,6 +86,7 @@ test('overview shows load after two samples', async () => {
   const page = await browser.page(server.url);
   await page.locator('main h1', { hasText: 'Overview' }).waitFor();
   await page.waitForFunction(() => /\d/.test([...document.querySelectorAll('.stat')].find((stat) => stat.textContent.startsWith('Operations/s'))?.querySelector('dd').textContent ?? ''));
+  await page.getByRole('table', { name: 'Workers' }).getByText(/^\d+ %$/).first().waitFor();
   await page.getByRole('button', { name: 'Take a sample' }).click();
   await page.getByRole('table', { name: 'Memory by prefix' }).getByText('user:').waitFor();
   await page.getByRole('table', { name: 'Memory by type' }).getByText('JSON').waitFor();

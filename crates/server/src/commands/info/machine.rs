@@ -6,6 +6,7 @@ use crate::lifecycle::process::{Whose, cpu_time, system_name};
 use crate::pause::PauseReason;
 use crate::unix_time::unix_ms;
 use petrel_commands::{VALKEY_VERSION, redis_version};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -122,8 +123,14 @@ pub fn threads(report: &mut Report<'_>) {
         let clients = worker.load.load(Relaxed);
         let reads = worker.traffic.reads.load(Relaxed);
         let writes = worker.traffic.writes.load(Relaxed);
-        let name = format!("io_thread_{index}");
-        report.field(&name, format_args!("clients={clients},reads={reads},writes={writes}"));
+        let [system, user] = worker.traffic.cpu_us.each_ref().map(seconds);
+        report.field(
+            &format!("io_thread_{index}"),
+            format_args!(
+                "clients={clients},reads={reads},writes={writes},\
+                 cpu_sys={system:.6},cpu_user={user:.6}"
+            ),
+        );
     }
     let (moved, running) = server.helpers.counts();
     report.field("helper_commands", moved);
@@ -141,17 +148,19 @@ pub fn cpu(report: &mut Report<'_>) {
     ] {
         report.field(name, format_args!("{seconds:.6}"));
     }
-    let [system, user] = &report.server.figures.main_cpu_us;
-    let (system, user) = (system.load(Relaxed), user.load(Relaxed));
-    let busy =
-        report.server.traffic().next().map_or(0, |traffic| {
-            traffic.busy_nanos.load(Relaxed) + traffic.upkeep_nanos.load(Relaxed)
-        });
-    for (name, micros) in [
+    let Some(first) = report.server.traffic().next() else { return };
+    let [system, user] = first.cpu_us.each_ref().map(seconds);
+    let busy = first.busy_nanos.load(Relaxed) + first.upkeep_nanos.load(Relaxed);
+    for (name, seconds) in [
         ("used_cpu_sys_main_thread", system),
         ("used_cpu_user_main_thread", user),
-        ("used_active_time_main_thread", busy / 1000),
+        ("used_active_time_main_thread", busy as f64 / 1e9),
     ] {
-        report.field(name, format_args!("{:.6}", micros as f64 / 1e6));
+        report.field(name, format_args!("{seconds:.6}"));
     }
+}
+
+/// Seconds of a figure in microseconds.
+fn seconds(micros: &AtomicU64) -> f64 {
+    micros.load(Relaxed) as f64 / 1e6
 }

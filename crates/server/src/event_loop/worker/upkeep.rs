@@ -4,6 +4,7 @@
 use super::Worker;
 use crate::client::Flag;
 use crate::event_loop::batch::Engine;
+use crate::lifecycle::process::{Whose, cpu_time};
 use crate::observation::traffic;
 use petrel_commands::Executor;
 use petrel_commands::clock::Clock;
@@ -90,6 +91,10 @@ impl<D: Driver> Worker<D> {
             self.end_safe_waits();
         }
         self.engine.exec.end();
+        let cpu = cpu_time(Whose::Thread);
+        for (figure, seconds) in self.traffic().cpu_us.iter().zip([cpu.system, cpu.user]) {
+            figure.store((seconds * 1e6) as u64, Relaxed);
+        }
         traffic::add(&self.traffic().upkeep_nanos, clock.nanos(began, clock.now()));
     }
 

@@ -96,6 +96,11 @@ fn workers(server: &Server, page: &mut Page) {
         let traffic = server.traffic().enumerate();
         page.family(name, help, "worker", traffic.map(|(index, t)| (index.to_string(), read(t))));
     }
+    let cpu = server.traffic().enumerate().map(|(index, traffic)| {
+        let micros: u64 = traffic.cpu_us.iter().map(|part| part.load(Relaxed)).sum();
+        (index.to_string(), micros as f64 / 1e6)
+    });
+    page.family("worker_cpu_seconds_total", "Processor time of the worker.", "worker", cpu);
     let workers = server.workers.iter().enumerate();
     let clients = workers.map(|(index, worker)| (index.to_string(), worker.load.load(Relaxed)));
     page.family("worker_clients", "Connections of the worker.", "worker", clients);
