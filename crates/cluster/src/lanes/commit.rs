@@ -149,7 +149,7 @@ impl Lanes {
 }
 
 impl LaneSink {
-    /// Adds the slots that the command has perhaps read and whose last change has no second owner.
+    /// Adds slots that the command has perhaps read, if their last change has no second owner.
     fn add_read(&mut self, used: &[Slot]) {
         let changed = &self.slots[..self.slots_used];
         // The slots of an earlier command that has changed nothing are not meant.

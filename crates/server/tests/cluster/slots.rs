@@ -223,7 +223,7 @@ fn clients_wait_for_keys_of_several_slots() {
             (format!("BRPOPLPUSH {b} {c} 0"), format!("RPUSH {a} y"), Value::Null),
         ] {
             let mut client = members.client(node);
-            client.send(&[wait.clone()]);
+            client.send(std::slice::from_ref(&wait));
             if reply == Value::Null {
                 // The element that was moved before is there.
                 assert_eq!(client.reply(), bulk("x"), "{wait} at {node}");
