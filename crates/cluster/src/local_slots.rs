@@ -5,6 +5,7 @@ use crate::evicted::{DbKey, Evicted};
 use crate::lanes::FROM_PEERS;
 use crate::slot::{SLOTS, Slot, SlotSet, slot_of};
 use crate::slot_map::Node;
+use crate::view::NODES_MAX;
 use petrel_keyspace::{Origin, Ownership};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -34,6 +35,8 @@ pub struct LocalSlots {
     taken: AtomicU64,
     /// Copies that were evicted and not reported yet.
     evicted: Evicted,
+    /// By node number: the epoch of the last view that the node is known to have adopted.
+    adopted: Box<[AtomicU64]>,
 }
 
 impl Default for LocalSlots {
@@ -47,6 +50,7 @@ impl Default for LocalSlots {
             any_copied: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             evicted: Evicted::default(),
+            adopted: (0..NODES_MAX).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 }
@@ -59,6 +63,22 @@ impl LocalSlots {
         self.slots.iter().for_each(|slot| slot.store(NO_PRIMARY, Relaxed));
         self.any_copied.store(false, Relaxed);
         self.evicted.clear();
+        self.adopted.iter().for_each(|adopted| adopted.store(0, Relaxed));
+    }
+
+    /// Records that a node has adopted the view of this epoch.
+    pub(crate) fn note_adopted(&self, node: Node, epoch: u64) {
+        if let Some(adopted) = self.adopted.get(usize::from(node.0)) {
+            adopted.fetch_max(epoch, Relaxed);
+        }
+    }
+
+    /// Whether another node is known to have adopted the view that this node has adopted.
+    pub fn has_adopted(&self, node: Node) -> bool {
+        let epoch = |node: Node| {
+            self.adopted.get(usize::from(node.0)).map_or(0, |adopted| adopted.load(Relaxed))
+        };
+        epoch(node) >= epoch(self.me())
     }
 
     /// Lets clients read these slots here while the node is no member, and no other slots. No other

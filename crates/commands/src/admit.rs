@@ -21,6 +21,7 @@ mod copies;
 pub(crate) mod pause;
 pub(crate) mod placement;
 mod redirect;
+mod redis_cluster;
 pub(crate) mod scripts;
 pub(crate) mod server_state;
 mod shares;
@@ -31,9 +32,10 @@ use crate::ctx::Invocation;
 use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::modes::Modes;
 use crate::moment::Moment;
 use crate::scripting::only_reads;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Request};
 use crate::watches::watches_keys;
 use petrel_resp::{Dialect, Protocol, Reply};
@@ -136,7 +138,7 @@ impl Executor {
             | self.restricts(session)
             | session.extras.is_some()
             | session.modes.intersects(SPECIAL_MODES)
-            | spec.flags.intersects(bits!(Flags: PROTECTED, NO_MULTI, SCRIPT_RUNNER))
+            | spec.flags.intersects(self.special_flags)
             | moment.intersects(SPECIAL_MOMENTS)
             | self.shared.pause.is_active(self.ks.now_ms());
         if is_special {
@@ -178,10 +180,12 @@ impl Executor {
             Err(fail) => Verdict::Refuse(fail),
             Ok(()) if !joins_queue => self.place(command, invocation, nested),
             Ok(()) if self.spoils_queue(command) => Verdict::Refuse(self.not_inside(command)),
-            Ok(()) => match self.admit_queued(command) {
-                Ok(()) => Verdict::Queue,
-                Err(fail) => Verdict::Refuse(fail),
-            },
+            Ok(()) => {
+                match self.admit_queued(command, request, &*invocation.session, &*invocation.host) {
+                    Ok(()) => Verdict::Queue,
+                    Err(fail) => Verdict::Refuse(fail),
+                }
+            }
         }
     }
 

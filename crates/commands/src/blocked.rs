@@ -3,6 +3,7 @@
 use crate::acl::{Access, User};
 use crate::answer::{Ticket, WriteReply};
 use crate::clock::Tick;
+use crate::modes::Modes;
 use crate::tracking::mode::Tracking;
 use petrel_keyspace::{Awaited, KeyHash, ReadyKey};
 use petrel_resp::Protocol;
@@ -20,7 +21,8 @@ pub struct Blocked {
     pub(crate) hashes: Box<[KeyHash]>,
     pub(crate) db: u16,
     pub(crate) protocol: Protocol,
-    pub(crate) no_touch: bool,
+    /// Modes of its connection that the command depends on.
+    pub(crate) modes: Modes,
     /// Tracking of the keys that it reads.
     pub(crate) tracking: Option<Box<Tracking>>,
     /// Access and user to check when it is executed again.

@@ -41,7 +41,7 @@ use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::numbers::extended::Extended;
 use crate::numbers::integer;
-use crate::session::{Modes, Replies};
+use crate::session::Replies;
 pub use petrel_keyspace::Awaited;
 use std::ops::Range;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Ctx<'_> {
             hashes: self.exec.locked_for(self.request),
             db: self.db(),
             protocol: self.session.protocol,
-            no_touch: self.session.is(Modes::NO_TOUCH),
+            modes: self.session.modes.kept(),
             tracking: self.session.tracking().cloned().map(Box::new),
             access: self.session.access,
             user: self.session.user().cloned(),

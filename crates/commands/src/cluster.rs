@@ -119,6 +119,12 @@ pub trait Cluster: Send + Sync {
     /// The primary of a slot. The result is valid until the thread ends its batch of commands.
     fn primary_of(&self, slot: HashSlot) -> Primary;
 
+    /// Whether another node is known to have adopted the view that decides about primaries here, so
+    /// that it does not redirect clients back.
+    fn has_adopted(&self, _node: u16) -> bool {
+        true
+    }
+
     /// Whether every member holds all slots. The answer never changes while the server is a member.
     fn holds_all(&self) -> bool;
 

@@ -49,6 +49,11 @@ impl KeyShape {
     }
 }
 
+/// Whether a call may name more than one key, or other arguments that are routed like keys.
+const fn may_name_several(keys: &[KeySpec]) -> bool {
+    !(keys.is_empty() || keys.len() == 1 && keys[0].is_first_argument())
+}
+
 /// A command, or a subcommand of a container such as `CLIENT`: its [`Meta`] and its handler. All
 /// fields that `execute` reads are in one cache line.
 #[derive(Debug)]
@@ -56,7 +61,7 @@ impl KeyShape {
 pub struct CommandSpec<H: 'static> {
     /// Runs the command. The arity is checked and `locks` are locked.
     pub handler: H,
-    /// [`Meta::flags`].
+    /// [`Meta::flags`], and [`Flags::SEVERAL_KEYS`].
     pub flags: Flags,
     /// [`Meta::gate`].
     pub gate: GateFlags,
@@ -88,7 +93,10 @@ impl<H: Copy> CommandSpec<H> {
     ) -> Self {
         Self {
             handler,
-            flags: meta.flags,
+            flags: match may_name_several(meta.keys) {
+                true => meta.flags.with(Flags::SEVERAL_KEYS),
+                false => meta.flags,
+            },
             gate: meta.gate,
             arity: meta.arity,
             keys: KeyShape::of(meta.keys),

@@ -3,9 +3,10 @@
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::modes::Modes;
 use crate::moment::Moment;
 use crate::numbers;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Request};
 use petrel_keyspace::{BLOB_MIN, Key, KeyHash, Transient, Value};
 use petrel_resp::{Dialect, Reply};
@@ -166,6 +167,15 @@ impl<'a> Ctx<'a> {
         }
         let databases = self.exec.ks.keyspace().databases();
         u16::try_from(number).ok().filter(|&db| db < databases).ok_or(Fail::DB_OUT_OF_RANGE)
+    }
+
+    /// Rejects a command that works on several databases: Redis Cluster has one.
+    pub(crate) fn admit_databases(&self) -> Outcome {
+        if !self.session.is(Modes::CLUSTER_CLIENT) {
+            return Ok(());
+        }
+        let name = self.command.spec.meta.name.to_ascii_uppercase();
+        Err(Fail::new(format!("ERR {name} is not allowed in cluster mode")))
     }
 
     /// Whether argument `i` is `word`, ignoring case.

@@ -20,11 +20,12 @@ use crate::ctx::{Ctx, Invocation};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
 use crate::long::{MANY_ARGUMENTS, MOVE_UNITS, Whole};
+use crate::modes::Modes;
 use crate::random::Random;
 use crate::recent;
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
-use crate::session::{Modes, Transaction};
+use crate::session::Transaction;
 use crate::shown::ShownSlots;
 use crate::spec::{Command, Flags, Handler, KeyShape, Locks, Registry, Request};
 use bytes::Bytes;
@@ -75,8 +76,12 @@ pub struct Executor {
     pub(crate) functions: Option<Box<FunctionThread>>,
     /// Draft of auxiliary state. Commands that change such state work on it if it is set.
     pub(crate) draft: Option<Draft>,
+    /// Flags of commands that [`Executor::admit`] looks at closely.
+    pub(crate) special_flags: Flags,
     /// A script is calling commands.
     pub(crate) within_script: bool,
+    /// Hash slot that the current script has used, if it may use one only ([`Moment::ONE_SLOT`]).
+    pub(crate) one_slot: Option<HashSlot>,
     /// Hash slots of the current transaction, to which a command of all primaries is limited here.
     pub(crate) share: Option<Vec<HashSlot>>,
     /// Hash slots of keys shown to clients, where replies wait for other owners.
@@ -153,6 +158,7 @@ impl Executor {
 
     fn with_stats(ks: Handle, shared: Arc<Shared>, stats: Arc<ThreadStats>) -> Self {
         let clock = Clock::get();
+        let special_flags = shared.special_flags();
         let seed = ks.now_ms() as u64 ^ (Arc::as_ptr(&stats) as u64).rotate_left(32);
         Executor {
             paths: Default::default(),
@@ -175,7 +181,9 @@ impl Executor {
             scripts: None,
             functions: None,
             draft: None,
+            special_flags,
             within_script: false,
+            one_slot: None,
             shown: ShownSlots::default(),
             share: None,
             script_time: None,

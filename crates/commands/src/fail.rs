@@ -33,8 +33,9 @@ pub(crate) enum PutOff {
 /// Result of a handler. On success it has written its reply; on failure it has written nothing.
 pub type Outcome = Result<(), Fail>;
 
-/// Code of the error that redirects a client to another server.
+/// Codes of the errors that redirect a client to another server.
 const REDIRECT: &str = "REDIRECT ";
+const MOVED: &str = "MOVED ";
 
 impl Fail {
     /// Arguments that do not fit the command's syntax.
@@ -75,7 +76,7 @@ impl Fail {
 
     /// Whether the error redirects the client to another server.
     pub(crate) fn is_redirection(&self) -> bool {
-        self.text().starts_with(REDIRECT.as_bytes())
+        [REDIRECT, MOVED].iter().any(|code| self.text().starts_with(code.as_bytes()))
     }
 
     /// A command that needs fresh data, on a replica that has lost its primary.
@@ -83,6 +84,9 @@ impl Fail {
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
     );
 
+    /// A command on keys of several hash slots, of a client that speaks Redis Cluster's protocol.
+    pub const CROSS_SLOT: Fail =
+        Fail::fixed("CROSSSLOT Keys in request don't hash to the same slot");
     /// A command on several keys of different primaries, if it does not work on each key by itself.
     pub const SEVERAL_PRIMARIES: Fail = Fail::fixed(
         "CROSSSLOT Keys in request belong to several members of the cluster: let them share a hash tag, as {user}:a and {user}:b",
@@ -105,6 +109,8 @@ impl Fail {
     /// A change that all members have to agree on, while their majority cannot be reached.
     pub const NO_MAJORITY: Fail =
         Fail::fixed("CLUSTERDOWN The majority of the members cannot be reached");
+    /// `CLUSTER FORGET` of the node that it is sent to.
+    pub const FORGET_ME: Fail = Fail::fixed("ERR I tried hard but I can't forget myself...");
     /// A cluster command on a server that is not in cluster mode.
     pub const NO_CLUSTER: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 

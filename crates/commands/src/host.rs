@@ -5,6 +5,7 @@ use crate::blocked::{Blocked, Standing};
 use crate::fail::Outcome;
 use crate::session::Session;
 use crate::spec::Command;
+use crate::topology::Viewer;
 use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_persistence::rdb::{self, Leniency};
 use petrel_resp::Reply;
@@ -105,6 +106,12 @@ pub trait Host {
     /// are executed here if the client allows it (`READONLY`).
     fn primary_for(&self, _only_reads: bool) -> Option<String> {
         None
+    }
+
+    /// Properties of the current command's connection that decide which addresses of nodes it is
+    /// shown.
+    fn viewer(&self) -> Viewer {
+        Viewer::default()
     }
 
     /// Called after a flush of all databases, with everything locked. `is_all`: nothing else

@@ -20,5 +20,7 @@ bitset! {
         NO_MEMORY = 5 "no_memory",
         /// The script has written, so later state changes of the server do not end it.
         HAS_WRITTEN = 6 "has_written",
+        /// The script may use keys of one hash slot only.
+        ONE_SLOT = 7 "one_slot",
     }
 }

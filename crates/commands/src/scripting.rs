@@ -31,7 +31,7 @@ mod thread;
 
 pub use cache::Scripts;
 pub(crate) use function_thread::FunctionThread;
-pub use libraries::Libraries;
+pub use libraries::{Libraries, Library, List};
 pub(crate) use thread::ScriptThread;
 
 use crate::ctx::Ctx;

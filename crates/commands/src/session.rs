@@ -2,33 +2,16 @@
 
 use crate::acl::{Access, User};
 use crate::hashes::fieldsets::Fieldsets;
+use crate::modes::Modes;
 use crate::reply_slots::ReplySlots;
 use crate::spec::{Command, Queue};
 use crate::tracking::mode::Tracking;
 use crate::watched_away::WatchedAway;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
-use petrel_table::{GateFlags, bitset};
+use petrel_table::GateFlags;
 use std::collections::HashSet;
 use std::sync::Arc;
-
-bitset! {
-    /// Modes of a connection that are off by default.
-    Modes: u8 {
-        /// `CLIENT NO-TOUCH`: reads do not count as use of a key.
-        NO_TOUCH = 0 "no-touch",
-        /// Subscribed to a channel or pattern. RESP2 then allows few commands.
-        SUBSCRIBER = 1 "subscriber",
-        /// Receives every executed command. It may send no command on keys.
-        MONITOR = 2 "monitor",
-        /// Loads data: its commands are not rejected while the server is loading.
-        LOADER = 3 "loader",
-        /// `CLIENT CAPA redirect`: follows redirections from a replica to its primary.
-        REDIRECTABLE = 4 "redirectable",
-        /// A transaction of a primary that is Petrel, in which members of sets may be effects.
-        EFFECTS = 5 "effects",
-    }
-}
 
 /// State of a connection that commands read and change. Idle connections keep one as well, so
 /// rarely used state lies behind a box.

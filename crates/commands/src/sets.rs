@@ -9,7 +9,7 @@ use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::long::{UNITS_PER_CHANGE, UNITS_PER_ITEM, expect};
-use crate::session::Modes;
+use crate::modes::Modes;
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_persistence::effects;

@@ -28,7 +28,7 @@ use crate::execute::{Execution, Executor};
 use crate::host::Host;
 use crate::moment::Moment;
 use crate::server::state::ServerState;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Request};
 use crate::tracking::mode::Tracking;
 use petrel_keyspace::{Key, KeyHash, ReadyKey};
@@ -398,7 +398,7 @@ impl Executor {
         let mut session = Session::new(true);
         session.db = blocked.db;
         session.protocol = blocked.protocol;
-        session.set(Modes::NO_TOUCH, blocked.no_touch);
+        session.modes = blocked.modes;
         if let Some(tracking) = &blocked.tracking {
             session.extras_mut().tracking = Some(Tracking::clone(tracking));
         }

@@ -1,6 +1,7 @@
 //! Ends of transactions and watches, under the locks of the watched keys.
 
 use crate::fail::Fail;
+use crate::modes::Modes;
 use crate::session::Session;
 use crate::spec::Command;
 use petrel_keyspace::Handle;
@@ -23,7 +24,8 @@ pub(crate) fn spoil(
     }
     abandon(ks, session);
     // A redirected client sends the whole transaction to the other node.
-    if fail.is_redirection() { fail } else { aborted(&fail) }
+    let is_routing = session.is(Modes::CLUSTER_CLIENT) && fail == Fail::CROSS_SLOT;
+    if is_routing || fail.is_redirection() { fail } else { aborted(&fail) }
 }
 
 /// Error of an `EXEC` that is rejected because of `fail`.

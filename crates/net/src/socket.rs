@@ -206,6 +206,15 @@ impl Endpoint {
             Endpoint::V6(address) => Some(IpAddr::V6(*address.ip())),
         }
     }
+
+    /// The port, if it has one.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Endpoint::Unix => None,
+            Endpoint::V4(_, port) => Some(*port),
+            Endpoint::V6(address) => Some(address.port()),
+        }
+    }
 }
 
 impl fmt::Display for Endpoint {

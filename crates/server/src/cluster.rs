@@ -14,6 +14,7 @@
 //! | `state` | state that the agent and the rest of the server share, and queues between them |
 //! | `transport` | the interface between the agent and the membership: links and events |
 //! | `settings` | the cluster's part of the configuration, and errors in it |
+//! | `client_address` | addresses for clients, as members announce them |
 //! | `fabric` | connection to the membership (`petrel_fabric`): its events, its links |
 //! | `entry` | entry of a server into a cluster: start and end of the cluster thread |
 //! | `rejoin` | the thread while the node is no member: joining and rejoining |
@@ -27,16 +28,20 @@
 //! | `waiters` | commands of other members' clients that are blocked here |
 //! | `remote_blocked` | commands of clients here that are blocked at other members |
 //! | `jobs` | `FLUSHALL` and `WAIT`, which every primary executes for its slots |
+//! | `function_echoes` | changes of libraries that a client sends to every member |
 //! | `functions` | function libraries, which all members agree on |
 //! | `leave` | shutdown: other members take over its hash slots first |
 //! | `interface` | the cluster as commands see it |
+//! | `topology` | the nodes as clients of Redis Cluster see them |
 //! | `info` | texts of `CLUSTER INFO` and `CLUSTER NODES` |
 
 mod agent;
 mod aside;
+mod client_address;
 mod copy;
 mod entry;
 mod fabric;
+mod function_echoes;
 mod functions;
 mod info;
 mod interface;
@@ -52,9 +57,11 @@ mod remote_blocked;
 mod settings;
 mod slots;
 mod state;
+mod topology;
 mod transport;
 mod waiters;
 
+pub use client_address::ClientAddress;
 pub use entry::start;
 pub(crate) use fabric::enlist;
 pub use state::membership::{Figures, Inbox, Membership, PeerCounts, State};

@@ -12,6 +12,7 @@ use crate::state::pubsub::Subscribers;
 use crate::state::tracking::Invalidations;
 use crate::unix_time::unix_ms;
 use client_line::describe;
+use petrel_commands::topology::Viewer;
 use petrel_commands::{
     Answer, Attendant, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing,
     Ticket,
@@ -375,6 +376,16 @@ impl Host for ServerHost {
 
     fn replicas_at(&self, offset: u64) -> (usize, usize) {
         (self.server.outgoing.acknowledged(offset), self.server.outgoing.synced(offset))
+    }
+
+    fn viewer(&self) -> Viewer {
+        let local = self.client.local();
+        let tls_port = self.config.tls.tls_port;
+        Viewer {
+            endpoints: self.config.endpoint_type(),
+            is_tls: tls_port != 0 && local.port() == Some(tls_port),
+            local_ip: local.ip().map(|ip| ip.to_string()).unwrap_or_default(),
+        }
     }
 
     fn settle_role(&mut self, ks: &mut Handle) {

@@ -55,6 +55,9 @@ bitset! {
         TOUCHES_ARBITRARY_KEYS = 22 "",
         /// Runs a script, which may call any command.
         SCRIPT_RUNNER = 23 "script_runner",
+        /// Names several keys, or channels of shards: they must be of one hash slot for clients of
+        /// Redis Cluster. Follows from the key specs. Not printed.
+        SEVERAL_KEYS = 24 "",
     }
 }
 

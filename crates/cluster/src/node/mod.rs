@@ -234,6 +234,7 @@ impl Node {
         local_slots: Arc<LocalSlots>,
     ) -> Self {
         local_slots.begin(identity.node, view.incoming.is_none());
+        view.members.iter().for_each(|member| local_slots.note_adopted(member.node, view.epoch));
         let others = others(&view, identity);
         let inbox = |_| Inbox::default();
         let inboxes = view.members.iter().filter(|member| **member != identity);

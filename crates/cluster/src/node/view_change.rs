@@ -37,6 +37,11 @@ impl Node {
         let before = std::mem::replace(&mut self.view, view);
         let runs = before.differences(&self.view);
         self.record_members(&before.members);
+        let is_new =
+            |member: &&Identity| !before.members.contains(member) || **member == self.identity;
+        for member in self.view.members.iter().filter(is_new) {
+            self.local_slots.note_adopted(member.node, self.view.epoch);
+        }
         self.record_lost_slots(&before, &runs);
         if let Some(holdings) = &mut self.holdings {
             let views = (&before, &self.view);
@@ -173,6 +178,7 @@ impl Node {
 
     /// Handles `END`: all further records of this lane belong to the view of that epoch.
     pub(super) fn on_end(&mut self, from: Identity, lane: usize, epoch: u64) {
+        self.local_slots.note_adopted(from.node, epoch);
         if let Some(inbox) = self.inboxes.get_mut(&from).and_then(|inboxes| inboxes.get_mut(lane)) {
             inbox.end_epoch = epoch;
         }

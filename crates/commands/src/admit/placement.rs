@@ -20,6 +20,7 @@
 //! forwarded ones, and forwarded ones stay in order on the way.
 
 use super::copies::may_be_copied;
+use super::redis_cluster::{reads_at_once, shares_for};
 use super::{Moment, Verdict};
 use crate::arguments::cursor::parse_cursor;
 use crate::cluster::{Call, Cluster, HashSlot, Primary, Rest};
@@ -28,6 +29,7 @@ use crate::execute::Executor;
 use crate::fail::Fail;
 use crate::host::Host;
 use crate::keys::cluster_cursor::ClusterCursor;
+use crate::modes::Modes;
 use crate::random::Random;
 use crate::reply_slots::{Merge, ReplySlots};
 use crate::scripting::cache::{NO_SCRIPT, parse_sum};
@@ -94,7 +96,12 @@ impl Executor {
     ) -> Verdict {
         let Invocation { request, session, host, moment, .. } = invocation;
         if !self.shared.is_in_state(ServerState::Clustered) {
-            return Verdict::Run;
+            return match session.is(Modes::CLUSTER_CLIENT) {
+                true => {
+                    self.place_for_cluster_client(command, request, (session, host), moment, nested)
+                }
+                false => Verdict::Run,
+            };
         }
         let is_part = nested || moment.contains(Moment::IN_SCRIPT);
         if !is_part
@@ -103,9 +110,15 @@ impl Executor {
         {
             return verdict;
         }
+        if session.is(Modes::CLUSTER_CLIENT)
+            && let refused @ Verdict::Refuse(_) =
+                self.place_for_cluster_client(command, request, (session, host), moment, nested)
+        {
+            return refused;
+        }
         let Some(cluster) = self.shared.cluster.get().cloned() else { return Verdict::Run };
         let placed = match moment.contains(Moment::IN_SCRIPT) {
-            true => self.place_in_script(command, request, moment, &*cluster),
+            true => self.place_in_script(command, (request, session), moment, &*cluster),
             false if nested || !moment.contains(Moment::CLIENT) => Ok(Verdict::Run),
             false if command.spec.gate.contains(GateFlags::RUNS_QUEUE) => {
                 self.place_transaction(session, &*cluster, host)
@@ -145,13 +158,16 @@ impl Executor {
                 }
                 Some(Verdict::Run)
             }
-            Place::Read if cluster.is_readable(slot) => {
+            Place::Read if reads_at_once(slot, session, cluster) => {
                 if cluster.waits_for_owners() {
                     self.shown.add(slot);
                 }
                 Some(Verdict::Run)
             }
-            Place::Read if may_be_copied(command, &[slot], session, cluster) => {
+            Place::Read
+                if !session.is(Modes::CLUSTER_CLIENT)
+                    && may_be_copied(command, &[slot], session, cluster) =>
+            {
                 Some(Verdict::TryCopies)
             }
             _ => None,
@@ -171,7 +187,16 @@ impl Executor {
     }
 
     /// Rejects a command that cannot be part of a transaction in a cluster, before it is queued.
-    pub(super) fn admit_queued(&self, command: Command) -> Result<(), Fail> {
+    pub(super) fn admit_queued(
+        &self,
+        command: Command,
+        request: &Request<'_>,
+        session: &Session,
+        host: &dyn Host,
+    ) -> Result<(), Fail> {
+        if session.is(Modes::CLUSTER_CLIENT) {
+            self.admit_slots(command, request, session, host)?;
+        }
         match self.shared.is_in_state(ServerState::Clustered) {
             // In a transaction it does not wait for other members.
             true if command.spec.gate.contains(GateFlags::RUNS_ANYWHERE) => {
@@ -179,21 +204,25 @@ impl Executor {
             }
             // Other primaries execute it for their slots after the transaction.
             true if is_flush(command) => admit_in_cluster(command),
-            true if self.is_no_part(command) => Err(self.no_part(command)),
+            true if self.is_no_part(command, session) => Err(self.no_part(command)),
             true => admit_in_cluster(command),
             false => Ok(()),
         }
     }
 
-    fn is_at_all_primaries(&self, command: Command) -> bool {
+    fn is_at_all_primaries(&self, command: Command, session: &Session) -> bool {
         let gate = command.spec.gate;
+        if session.is(Modes::CLUSTER_CLIENT) {
+            // `SCAN` and `RANDOMKEY` run where the client is connected.
+            return gate.contains(GateFlags::AT_ALL_PRIMARIES) || command.spec.meta.is_summed();
+        }
         gate.contains(GateFlags::AT_ALL_PRIMARIES)
             || gate.contains(GateFlags::WHOLE_DATABASE) && self.shared.cluster_of_few().is_some()
     }
 
     /// Whether several nodes execute a command. It can then not be part of a transaction or script.
-    fn is_no_part(&self, command: Command) -> bool {
-        self.is_at_all_primaries(command) || command.spec.gate.contains(GateFlags::AGREED)
+    fn is_no_part(&self, command: Command, session: &Session) -> bool {
+        self.is_at_all_primaries(command, session) || command.spec.gate.contains(GateFlags::AGREED)
     }
 
     /// Error of such a command in a transaction or script.
@@ -219,7 +248,7 @@ impl Executor {
         admit_in_cluster(command)?;
         let waiting = session.reply_slots();
         let all = waiting.and_then(ReplySlots::last);
-        if self.is_at_all_primaries(command) {
+        if self.is_at_all_primaries(command, session) {
             return match all {
                 Some(last) => Ok(Verdict::Await(last)),
                 None if spec.gate.contains(GateFlags::WHOLE_DATABASE) => {
@@ -499,12 +528,12 @@ impl Executor {
     fn place_in_script(
         &mut self,
         command: Command,
-        request: &Request<'_>,
+        (request, session): (&Request<'_>, &Session),
         moment: Moment,
         cluster: &dyn Cluster,
     ) -> Result<Verdict, Fail> {
         admit_in_cluster(command)?;
-        if self.is_no_part(command) {
+        if self.is_no_part(command, session) {
             return Err(self.no_part(command));
         }
         let holds_all = cluster.holds_all();
@@ -579,7 +608,7 @@ fn at_all_primaries(
         Some(_) => Merge::Same,
         None => Merge::Joined,
     };
-    let primaries = cluster.slots_by_primary().ok_or(Fail::PRIMARY_CHANGING)?;
+    let primaries = shares_for(session, cluster)?;
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
     let calls = primaries.into_iter().map(|mut slots| {
         if merge == Merge::Min {

@@ -3,9 +3,10 @@
 use super::Moment;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::modes::Modes;
 use crate::scripting::{Access, Call, ProgramKind, ScriptFlags};
 use crate::server::state::ServerState;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Flags};
 use petrel_resp::Dialect;
 use petrel_table::bits;
@@ -76,6 +77,17 @@ impl Executor {
                 "ERR Can not execute a script with write flag using *_ro command.",
             ));
         }
+        let is_for_cluster = session.is(Modes::CLUSTER_CLIENT);
+        if is_for_cluster && says(ScriptFlags::NO_CLUSTER) {
+            return Err(Fail::fixed(match call.kind {
+                ProgramKind::Script => {
+                    "ERR Can not run script on cluster, 'no-cluster' flag is set."
+                }
+                ProgramKind::Function => {
+                    "ERR Can not run function on cluster, 'no-cluster' flag is set."
+                }
+            }));
+        }
         let may_write = call.access == Access::Write && !says(ScriptFlags::NO_WRITES);
         // Commands from a primary are executed in any state.
         let is_loader = session.is(Modes::LOADER);
@@ -98,6 +110,8 @@ impl Executor {
         }
         let with = |moment: Moment, is_so, of| if is_so { moment.with(of) } else { moment };
         let moment = with(Moment::IN_SCRIPT, !may_write, Moment::READ_ONLY);
+        let is_of_one_slot = call.flags.is_some() && !says(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
+        let moment = with(moment, is_for_cluster && is_of_one_slot, Moment::ONE_SLOT);
         Ok(with(moment, lacks_memory && !allows_oom, Moment::NO_MEMORY))
     }
 

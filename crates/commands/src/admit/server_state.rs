@@ -4,8 +4,9 @@
 use crate::ctx::Invocation;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::modes::Modes;
 use crate::server::state::ServerState;
-use crate::session::{Modes, Session};
+use crate::session::Session;
 use crate::spec::{Command, Flags, GateFlags};
 
 impl Executor {

@@ -12,6 +12,7 @@
 //! whole keyspace locked.
 
 use super::placement::{add_slots, call, is_flush, sort};
+use super::redis_cluster::shares_for;
 use crate::answer::Answer;
 use crate::cluster::{Call, Cluster, HashSlot, Rest};
 use crate::ctx::Invocation;
@@ -19,9 +20,10 @@ use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
 use crate::host::Host;
 use crate::keys::databases::flush_mode;
+use crate::modes::Modes;
 use crate::reply_slots::{Merge, part_of};
 use crate::server::state::ServerState;
-use crate::session::{Modes, Replies, Session};
+use crate::session::{Replies, Session};
 use crate::spec::Queue;
 use petrel_keyspace::{Cursor, parse_int};
 use petrel_resp::RespWriter;
@@ -106,7 +108,7 @@ impl Executor {
         }
         let done = slots_of(queue, &args, cluster);
         let mut calls = Vec::new();
-        let primaries = cluster.slots_by_primary().ok_or(Fail::PRIMARY_CHANGING)?;
+        let primaries = shares_for(session, cluster)?;
         if primaries.len() * flushes.len() > CALLS_MAX {
             return Err(TOO_MANY);
         }

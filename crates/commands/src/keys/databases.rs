@@ -67,6 +67,7 @@ fn flush(ctx: &mut Ctx<'_>, db: Option<u16>) -> Outcome {
 
 /// `SWAPDB index1 index2`
 fn swapdb(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.admit_databases()?;
     let is_number = |i| ctx.integer(i).is_ok_and(|number| i32::try_from(number).is_ok());
     if !is_number(1) {
         return Err(Fail::fixed("ERR invalid first DB index"));

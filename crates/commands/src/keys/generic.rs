@@ -4,6 +4,7 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::{expect, size_units};
+use crate::modes::Modes;
 use crate::spec::CommandSpec;
 use petrel_keyspace::Key;
 use petrel_keyspace::event::class;
@@ -104,7 +105,12 @@ fn copy(ctx: &mut Ctx<'_>) -> Outcome {
     for option in ctx.options(3) {
         match option? {
             CopyOption::Replace => replace = true,
-            CopyOption::Db(db) => to_db = ctx.database(db)?,
+            CopyOption::Db(db) => {
+                to_db = ctx.database(db)?;
+                if to_db != 0 && ctx.session.is(Modes::CLUSTER_CLIENT) {
+                    return Err(Fail::DB_OUT_OF_RANGE);
+                }
+            }
         }
     }
     if to_db == ctx.db() && ctx.arg(1) == ctx.arg(2) {
@@ -124,6 +130,7 @@ fn copy(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `MOVE key db`
 fn move_to(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.admit_databases()?;
     let to_db = ctx.database(ctx.arg(2))?;
     if to_db == ctx.db() {
         return Err(SAME_KEY);

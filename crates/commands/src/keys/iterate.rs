@@ -7,9 +7,14 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{Case, Pattern};
 use crate::keys::cluster_cursor::ClusterCursor;
+use crate::modes::Modes;
+use crate::server::state::ServerState;
 use crate::spec::{CommandSpec, Locks};
 use petrel_keyspace::{Cursor, View};
 use petrel_table::commands as meta;
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -23,6 +28,9 @@ pub static COMMANDS: &[CommandSpec] = &[
 const KEYS_PER_HOLD_FIRST: usize = 8;
 const KEYS_PER_HOLD_MAX: usize = 512;
 const HOLD_NANOS: u64 = 200_000;
+
+/// Keys between two checks whether [`scan_keys`] is to end.
+const KEYS_PER_WALK: usize = 4096;
 
 /// Work units for scanning a key.
 const UNITS_PER_KEY: usize = 8;
@@ -48,6 +56,11 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
         let is_type = |name: &[u8]| name.eq_ignore_ascii_case(view.type_of().name().as_bytes());
         options.type_name.is_none_or(is_type)
     };
+    if let Some(cluster) = own_keys_only(ctx) {
+        let named = |key: &[u8]| is_own(key, &*cluster) && named(key);
+        let (cursor, found) = walk(ctx, cursor, options.count, &named, &typed)?;
+        return found.write_with_cursor(ctx, cursor.number());
+    }
     let Some(cluster) = ctx.exec.shared.cluster_of_few().cloned() else {
         let (cursor, found) = walk(ctx, cursor, options.count, &named, &typed)?;
         return found.write_with_cursor(ctx, cursor.number());
@@ -60,6 +73,14 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
     let named = |key: &[u8]| is_own(key, &*cluster) && named(key);
     let (next, found) = walk(ctx, at.local(), options.count, &named, &typed)?;
     found.write_with_cursor(ctx, at.go_on(next, stripes, &*cluster))
+}
+
+/// The cluster, if the client is one of Redis Cluster, which is shown the keys of this node's slots
+/// only.
+fn own_keys_only(ctx: &Ctx<'_>) -> Option<Arc<dyn Cluster>> {
+    let shared = &ctx.exec.shared;
+    let cluster = shared.cluster.get().filter(|_| shared.is_in_state(ServerState::Clustered));
+    cluster.filter(|_| ctx.session.is(Modes::CLUSTER_CLIENT)).cloned()
 }
 
 /// Whether this node is the primary of a key.
@@ -115,9 +136,31 @@ fn walk(
     }
 }
 
+/// Calls `visit` with each key of the selected database, until it breaks. Keys that are added or
+/// removed meanwhile may be missed.
+pub(crate) fn scan_keys(
+    ctx: &mut Ctx<'_>,
+    visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Outcome {
+    let visit = RefCell::new((visit, false));
+    let typed = |view: &View<'_>| {
+        let (visit, is_over) = &mut *visit.borrow_mut();
+        *is_over = *is_over || visit(view.key()).is_break();
+        false
+    };
+    let mut cursor = Cursor::default();
+    loop {
+        (cursor, _) = walk(ctx, cursor, KEYS_PER_WALK, &|_| true, &typed)?;
+        if cursor == Cursor::default() || visit.borrow().1 {
+            return Ok(());
+        }
+    }
+}
+
 /// `RANDOMKEY`
 fn randomkey(ctx: &mut Ctx<'_>) -> Outcome {
-    let key = match ctx.exec.shared.cluster_of_few().cloned() {
+    let cluster = own_keys_only(ctx).or_else(|| ctx.exec.shared.cluster_of_few().cloned());
+    let key = match cluster {
         Some(cluster) => random_own(ctx, &*cluster)?,
         None => draw(ctx),
     };

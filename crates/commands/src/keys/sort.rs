@@ -7,8 +7,10 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::{Pacer, UNITS_PER_ITEM};
+use crate::modes::Modes;
 use crate::numbers::{double, integer};
 use crate::spec::CommandSpec;
+use petrel_keyspace::hash_slot::slot_of;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::list::{Element, End};
 use petrel_keyspace::types::{Type, WrongType};
@@ -205,17 +207,20 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Rejects patterns for keys of other nodes, if members of a cluster hold only some slots: a
-    /// pattern needs a hash tag for the same slot as the sorted key.
+    /// Rejects patterns for keys of other nodes, if members of a cluster hold only some slots, and
+    /// for clients of Redis Cluster: a pattern needs a hash tag for the slot of the sorted key.
     fn admit_patterns(&self, ctx: &Ctx<'_>) -> Outcome {
-        let Some(cluster) = ctx.exec.shared.cluster_of_few() else { return Ok(()) };
-        let slot = cluster.slot_of(ctx.arg(1));
+        let is_limited = ctx.session.is(Modes::CLUSTER_CLIENT);
+        if !is_limited && ctx.exec.shared.cluster_of_few().is_none() {
+            return Ok(());
+        }
+        let slot = slot_of(ctx.arg(1));
         let is_beside = |pattern: &Pattern<'_>| match pattern {
             Pattern::At { before, .. } => {
                 let tag = before.iter().position(|&byte| byte == b'{');
                 let tagged = tag.map(|open| &before[open + 1..]);
                 let len = tagged.and_then(|text| text.iter().position(|&byte| byte == b'}'));
-                len.is_some_and(|len| len > 0) && cluster.slot_of(before) == slot
+                len.is_some_and(|len| len > 0) && slot_of(before) == slot
             }
             Pattern::Element | Pattern::Nowhere => true,
         };

@@ -16,8 +16,8 @@ use crate::clock::Tick;
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::modes::Modes;
 use crate::scripting::slow_run::SlowRun;
-use crate::session::Modes;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

@@ -1,19 +1,22 @@
 //! CLUSTER, ASKING, CLUSTERSCAN: information on the cluster, and the replies of a server outside of
 //! any cluster.
 
-use crate::cluster::ClusterLink;
+mod nodes;
+mod redis;
+mod slot_keys;
+
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::modes::Modes;
 use crate::server::help::help_on;
 use crate::spec::{CommandSpec, Locks};
-use petrel_resp::Reply;
 use petrel_table::commands as meta;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::container(&meta::CLUSTER, &SUBCOMMANDS),
     CommandSpec::new(&meta::CLUSTERSCAN, disabled).locking(Locks::Itself),
-    CommandSpec::new(&meta::ASKING, disabled).locking(Locks::Itself),
+    CommandSpec::new(&meta::ASKING, asking).locking(Locks::Itself),
 ];
 
 static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
@@ -31,6 +34,14 @@ static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
 /// Subcommands that a member of a cluster answers; slots are placed by the cluster itself.
 const SERVED: [&str; 7] = ["failover", "forget", "info", "keyslot", "links", "myid", "nodes"];
 
+/// `ASKING`. Hash slots move without `-ASK`: the primary serves a slot until the next one does.
+fn asking(ctx: &mut Ctx<'_>) -> Outcome {
+    match ctx.session.is(Modes::CLUSTER_CLIENT) {
+        true => ctx.ok(),
+        false => Err(Fail::NO_CLUSTER),
+    }
+}
+
 fn disabled(_: &mut Ctx<'_>) -> Outcome {
     Err(Fail::NO_CLUSTER)
 }
@@ -42,6 +53,9 @@ const ONLY_TAKEOVER: Fail = Fail::fixed(
 
 /// `CLUSTER FAILOVER`, `FORGET`, `HELP`, `INFO`, `KEYSLOT`, `LINKS`, `MYID` and `NODES`.
 fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
+    if let Some(topology) = ctx.exec.shared.topology.get().cloned() {
+        return redis::subcommand(ctx, &*topology);
+    }
     let Some(cluster) = ctx.exec.shared.cluster.get().cloned() else { return disabled(ctx) };
     match ctx.command.spec.meta.name {
         "help" => return help_on(ctx, |name| SERVED.contains(&name)),
@@ -60,7 +74,7 @@ fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
         }
         "info" => ctx.reply.verbatim(b"txt", cluster.info().as_bytes()),
         "keyslot" => ctx.reply.integer(cluster.slot_of(ctx.arg(2)).into()),
-        "links" => links(&cluster.links(), ctx.reply),
+        "links" => nodes::links(&cluster.links(), ctx.reply),
         "myid" => ctx.reply.bulk(cluster.id().as_bytes()),
         "nodes" => ctx.reply.verbatim(b"txt", cluster.nodes().as_bytes()),
         name => {
@@ -69,30 +83,4 @@ fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Links carry both directions: each is shown as the two of Redis.
-fn links(links: &[ClusterLink], reply: &mut dyn Reply) {
-    reply.array(2 * links.len());
-    for (link, direction) in links.iter().flat_map(|link| [(link, "to"), (link, "from")]) {
-        let is_sending = direction == "to" && link.queued > 0;
-        let queued = if direction == "to" { link.queued as i64 } else { 0 };
-        reply.map(6);
-        for (name, value) in [
-            ("direction", direction),
-            ("node", &*link.node),
-            ("events", if is_sending { "rw" } else { "r" }),
-        ] {
-            reply.bulk(name.as_bytes());
-            reply.bulk(value.as_bytes());
-        }
-        for (name, value) in [
-            ("create-time", link.since_ms),
-            ("send-buffer-allocated", queued),
-            ("send-buffer-used", queued),
-        ] {
-            reply.bulk(name.as_bytes());
-            reply.integer(value);
-        }
-    }
 }

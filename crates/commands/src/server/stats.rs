@@ -16,7 +16,9 @@ use crate::server::slowlog::CommandLog;
 use crate::server::state::ServerState;
 use crate::sketches::SketchDefaults;
 use crate::spec::{Command, Flags, Registry};
+use crate::topology::Topology;
 use petrel_resp::Dialect;
+use petrel_table::bits;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release,
@@ -80,6 +82,9 @@ pub struct Shared {
     pub is_replica: AtomicBool,
     /// The cluster that the server is a member of ([`ServerState::Clustered`]).
     pub cluster: OnceLock<Arc<dyn Cluster>>,
+    /// The nodes as clients of Redis Cluster see them, if there are such clients
+    /// (`cluster-enabled yes`). Set before the first client is served.
+    pub topology: OnceLock<Arc<dyn Topology>>,
     track_latency: AtomicBool,
     /// Bits of [`Observer`].
     observers: AtomicU8,
@@ -115,6 +120,7 @@ impl Shared {
             pause: Pause::default(),
             is_replica: AtomicBool::new(false),
             cluster: OnceLock::new(),
+            topology: OnceLock::new(),
             track_latency: AtomicBool::new(true),
             dialect: OnceLock::new(),
             poses_as_redis: AtomicBool::new(false),
@@ -178,6 +184,16 @@ impl Shared {
     #[inline]
     pub fn is_in_state(&self, state: ServerState) -> bool {
         self.states.load(Relaxed) & state as u8 != 0
+    }
+
+    /// Flags of commands that the gate looks at closely. For clients of Redis Cluster, commands
+    /// with several keys are such commands.
+    pub(crate) fn special_flags(&self) -> Flags {
+        const SPECIAL: Flags = bits!(Flags: PROTECTED, NO_MULTI, SCRIPT_RUNNER);
+        match self.topology.get() {
+            Some(_) => SPECIAL.with(Flags::SEVERAL_KEYS),
+            None => SPECIAL,
+        }
     }
 
     /// The cluster that the server is a member of, if members hold only some of its slots.

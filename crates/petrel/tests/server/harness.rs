@@ -287,7 +287,11 @@ impl Client {
     }
 
     pub fn tcp(port: u16) -> Self {
-        Self::new(Stream::Tcp(TcpStream::connect(("127.0.0.1", port)).unwrap()))
+        Self::try_tcp(port).unwrap()
+    }
+
+    pub fn try_tcp(port: u16) -> std::io::Result<Self> {
+        Ok(Self::new(Stream::Tcp(TcpStream::connect(("127.0.0.1", port))?)))
     }
 
     /// Sends bytes. Returns false if the connection is closed, and panics if the server does not

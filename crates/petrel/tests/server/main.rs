@@ -29,6 +29,8 @@ mod cluster_history;
 #[cfg(feature = "cluster")]
 mod cluster_network;
 #[cfg(feature = "cluster")]
+mod cluster_redis;
+#[cfg(feature = "cluster")]
 mod cluster_refusals;
 #[cfg(feature = "cluster")]
 mod cluster_slots;

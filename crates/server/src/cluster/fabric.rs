@@ -1,7 +1,10 @@
 //! The members' side of the process: its events are left for the agent, its links are the agent's.
 
+use super::client_address::{self, ClientAddress};
+use super::settings::clients_end;
 use super::settings::{DIRECTORY, settings};
 use super::state::membership::{Ends, Membership};
+use super::topology::Alone;
 use super::transport::{Event, Link, MemberInfo, Pipe, Transport};
 use crate::config::Config;
 use crate::durability::present::data_here;
@@ -33,7 +36,11 @@ pub(crate) struct Enlisted {
 /// # Errors
 /// If the configuration says what cannot be: what to change.
 pub(crate) fn enlist(server: &Server, config: &Config) -> io::Result<Option<Enlisted>> {
-    let Some(settings) = settings(config).map_err(io::Error::other)? else { return Ok(None) };
+    let settings = settings(config).map_err(io::Error::other)?;
+    if settings.is_none() && config.cluster.enabled {
+        be_alone(server, config)?;
+    }
+    let Some(settings) = settings else { return Ok(None) };
     let directory = config.dir.join(DIRECTORY);
     if matches!(settings.start, Start::Join(_)) && !is_known(&directory) {
         refuse_data(config)?;
@@ -43,7 +50,24 @@ pub(crate) fn enlist(server: &Server, config: &Config) -> io::Result<Option<Enli
     let acknowledge = (acknowledge, config.cluster.node_timeout);
     let (membership, ends) = Membership::new(is_witness, acknowledge, Some(directory))?;
     membership.enter(server)?;
+    // The clients of a cache are never redirected.
+    if config.cluster.enabled && settings.role != Role::Cache {
+        let _ = server.commands.topology.set(membership.clone());
+    }
     Ok(Some(Enlisted { membership, ends, settings }))
+}
+
+/// Makes a server that is part of no cluster speak Redis Cluster's protocol, as the only node.
+fn be_alone(server: &Server, config: &Config) -> io::Result<()> {
+    clients_end(config, "").map_err(io::Error::other)?;
+    if config.replication.replicaof.get().is_some() {
+        return Err(io::Error::other(
+            "cluster-enabled and replicaof contradict each other: remove one of them",
+        ));
+    }
+    let alone = Alone::new(server.run_id.to_string(), server.config.clone());
+    let _ = server.commands.topology.set(Arc::new(alone));
+    Ok(())
 }
 
 /// Whether a directory belongs to a member, which goes back to its cluster.
@@ -106,18 +130,11 @@ fn name(uuid: u128) -> String {
 }
 
 fn shown(member: &petrel_fabric::MemberInfo) -> MemberInfo {
-    let parts = |address: &str| {
-        let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        (host.to_owned(), port.parse().unwrap_or(0))
-    };
-    let (host, port) = parts(&member.client);
     MemberInfo {
         identity: member.identity(),
         id: name(member.uuid),
-        host,
-        port,
-        bus_port: parts(&member.bus).1,
+        client: ClientAddress::parse(&member.client),
+        bus_port: client_address::split(&member.bus).1,
         role: member.role,
         holds_slots: member.holds_slots,
     }
@@ -137,7 +154,9 @@ pub(super) fn unserved(fabric: &Fabric) -> Vec<UnservedFigures> {
             ranges: of.ranges(),
             since: of.since_ms.unwrap_or(0) / 1000,
             awaited: awaited.map(|node| name(node.uuid)).unwrap_or_default(),
-            address: awaited.map(|node| node.client.clone()).unwrap_or_default(),
+            address: awaited
+                .map(|node| ClientAddress::parse(&node.client).main())
+                .unwrap_or_default(),
         }
     };
     fabric.unserved().iter().map(figures).collect()

@@ -12,6 +12,7 @@
 //! A member that begins to serve replaces the state that it has loaded or received by the agreed
 //! state. If there is none yet, it keeps its own; the founder's is agreed on first.
 
+use super::function_echoes::{FunctionEchoes, Texts};
 use super::machine::Machine;
 use super::rejoin;
 use super::state::functions::{Applied, FunctionRequest};
@@ -20,6 +21,7 @@ use crate::server::Server;
 use crate::state::mailbox::RemoteReply;
 use petrel_commands::Fail;
 use petrel_commands::aux_state::{AuxError, NamedForm};
+use petrel_commands::scripting::{Library, List};
 use petrel_fabric::{AUX_MAX, AuxChange, AuxOutcome, AuxStates, Fabric};
 use petrel_keyspace::aux_state::{self, FUNCTIONS};
 use std::io;
@@ -52,7 +54,9 @@ impl Membership {
         let (server, membership) = (server.clone(), self.clone());
         let work = move || {
             let machine = Machine::new(&server, membership.clone());
-            Worker { membership, server, machine, has_complained: false }.run();
+            let echoes = FunctionEchoes::default();
+            let (has_begun, has_complained) = (false, false);
+            Worker { membership, server, machine, echoes, has_begun, has_complained }.run();
         };
         let thread = std::thread::Builder::new().name("petrel-functions".into()).spawn(work)?;
         *self.functions.thread.lock() = Some(thread);
@@ -92,6 +96,10 @@ struct Worker {
     membership: Arc<Membership>,
     server: Arc<Server>,
     machine: Machine,
+    /// Changes that clients of Redis Cluster may ask for again here.
+    echoes: FunctionEchoes,
+    /// The agreed state was taken over once.
+    has_begun: bool,
     /// The founder's state was reported to be too large.
     has_complained: bool,
 }
@@ -101,7 +109,7 @@ impl Worker {
         while !self.server.is_stopping() {
             let request = self.membership.functions.next();
             if self.membership.state.lock().is_serving {
-                let version = self.membership.apply_aux(&self.server, false);
+                let version = self.refresh();
                 if version == 0 {
                     self.bring_in();
                 }
@@ -112,6 +120,19 @@ impl Worker {
             let (slot, id) = (client.slot, client.id);
             rejoin::deliver(&self.server, client.worker, RemoteReply { slot, id, seq, reply });
         }
+    }
+
+    /// Takes over what other members have agreed on. Returns the present version.
+    fn refresh(&mut self) -> u64 {
+        let libraries = &self.server.commands.libraries;
+        let before = libraries.list();
+        let version = self.membership.apply_aux(&self.server, false);
+        let after = libraries.list();
+        // What there was before this member served is no change.
+        if std::mem::replace(&mut self.has_begun, true) && !Arc::ptr_eq(&before, &after) {
+            self.echoes.record(&texts(&before), &texts(&after));
+        }
+        version
     }
 
     /// Proposes the founder's state, before any other.
@@ -145,7 +166,7 @@ impl Worker {
             if !is_serving || !self.membership.has_lease() {
                 return Fail::NO_MAJORITY.to_reply();
             }
-            let from = self.membership.apply_aux(&self.server, false);
+            let from = self.refresh();
             let agreed = fabric.aux_states();
             if from != agreed.version {
                 // It cannot be loaded, or there is a later one by now.
@@ -153,7 +174,12 @@ impl Worker {
                 continue;
             }
             let (reply, changed) = self.machine.draft(&args, request.resp3);
-            if reply.first() == Some(&b'-') || changed.is_empty() {
+            if reply.first() == Some(&b'-') {
+                // A client of Redis Cluster may have sent it to another member first.
+                let echo = if request.is_for_each_node { self.echoes.take(&args) } else { None };
+                return echo.unwrap_or(reply);
+            }
+            if changed.is_empty() {
                 return reply;
             }
             let change = AuxChange { from, ..change_of(changed) };
@@ -196,6 +222,11 @@ impl Worker {
             }
         }
     }
+}
+
+fn texts(list: &List) -> Texts {
+    let text = |library: &Arc<Library>| (library.name.clone(), library.code.clone().into());
+    list.libraries.values().map(text).collect()
 }
 
 /// The agreed states by name, in their whole forms.

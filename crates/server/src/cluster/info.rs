@@ -1,5 +1,6 @@
 //! Texts of `CLUSTER INFO` and `CLUSTER NODES`, in Redis Cluster's format where it has one.
 
+use super::client_address::ClientAddress;
 use super::state::membership::{Figures, State};
 use super::transport::{MemberInfo, Role};
 use petrel_cluster::SLOTS;
@@ -104,7 +105,8 @@ fn word(role: Role) -> &'static str {
 }
 
 fn line(member: &MemberInfo, state: &State) -> String {
-    let MemberInfo { identity, id, host, port, bus_port, role, .. } = member;
+    let MemberInfo { identity, id, client, bus_port, role, .. } = member;
+    let ClientAddress { host, port, .. } = client;
     let is_me = Some(*identity) == state.me;
     let (myself, role) = (if is_me { "myself," } else { "" }, word(*role));
     let is_linked = is_me || state.linked.iter().any(|(peer, _)| peer == identity);
@@ -123,7 +125,8 @@ fn line(member: &MemberInfo, state: &State) -> String {
 }
 
 fn failed_line(node: &MemberInfo, state: &State) -> String {
-    let MemberInfo { id, host, port, bus_port, role, .. } = node;
+    let MemberInfo { id, client, bus_port, role, .. } = node;
+    let ClientAddress { host, port, .. } = client;
     let (role, epoch) = (word(*role), state.view.epoch);
     format!("{id} {host}:{port}@{bus_port} {role},fail - 0 0 {epoch} disconnected\n")
 }

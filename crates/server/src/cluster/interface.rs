@@ -5,10 +5,10 @@ use super::state::functions::FunctionRequest;
 use super::state::membership::{Membership, NODES_MAX};
 use super::transport::MemberInfo;
 use super::{fabric, info};
-use crate::client::Client;
+use crate::client::{Client, Flag};
 use petrel_cluster::lanes::{note_more_slots, note_slots};
 use petrel_cluster::wire::WaitEnd;
-use petrel_cluster::{Identity, Lanes, Need, SLOTS, slot_of};
+use petrel_cluster::{Identity, Lanes, Need, Node, SLOTS, slot_of};
 use petrel_commands::clock::Tick;
 use petrel_commands::{
     Call, Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Outcome, PeerFigures, Primary, Rest,
@@ -21,8 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 
 impl Membership {
+    /// Whether there are clients of Redis Cluster.
+    fn is_redis_cluster(&self) -> bool {
+        self.waiters.commands().is_some_and(|commands| commands.topology.get().is_some())
+    }
+
     /// Nodes that were taken for dead and have not come back, as far as this node knows.
-    fn failed(&self) -> Vec<MemberInfo> {
+    pub(super) fn failed(&self) -> Vec<MemberInfo> {
         let fabric = self.fabric.lock().clone();
         let mut failed = fabric.map_or_else(Vec::new, |fabric| fabric::failed(&fabric));
         let (state, own) = (self.state(), self.id());
@@ -61,6 +66,10 @@ impl Cluster for Membership {
             Some(primary) if primary == self.own.me() => Primary::Here,
             Some(primary) => Primary::At(primary.0),
         }
+    }
+
+    fn has_adopted(&self, node: u16) -> bool {
+        self.own.has_adopted(Node(node))
     }
 
     fn holds_all(&self) -> bool {
@@ -214,7 +223,7 @@ impl Cluster for Membership {
         let state = self.state();
         let is = |member: &&MemberInfo| member.id.as_bytes().eq_ignore_ascii_case(id);
         if self.id().as_bytes().eq_ignore_ascii_case(id) {
-            return Err(Fail::fixed("ERR I tried hard but I can't forget myself..."));
+            return Err(Fail::FORGET_ME);
         }
         if state.members.iter().any(|member| is(&member)) {
             return Err(Fail::fixed(
@@ -244,7 +253,9 @@ impl Cluster for Membership {
         };
         if call.slots.is_empty() {
             let args = call.commands.into_iter().next().unwrap_or_default();
-            return self.functions.ask(FunctionRequest::new(client, seq, call.resp3, args));
+            let is_for_each_node = self.is_redis_cluster() && !client.has(Flag::Unix);
+            let request = FunctionRequest::new(client, seq, call.resp3, args);
+            return self.functions.ask(FunctionRequest { is_for_each_node, ..request });
         }
         let is_queued = self.tasks.send(Forward { client, seq, call, rest });
         self.waker.wake();

@@ -40,6 +40,6 @@ impl Agent {
 /// Whether two members are on one host, as far as their addresses tell.
 fn is_same_host(one: &MemberInfo, other: &MemberInfo) -> bool {
     let is_loopback =
-        |member: &MemberInfo| member.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    one.host == other.host || is_loopback(one) && is_loopback(other)
+        |member: &MemberInfo| member.client.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    one.client.host == other.client.host || is_loopback(one) && is_loopback(other)
 }

@@ -1,6 +1,7 @@
 //! Converts the cluster's parameters to the settings of `petrel_fabric`.
 
-use crate::config::{Config, Passphrase};
+use super::client_address::ClientAddress;
+use crate::config::{Config, Passphrase, Text};
 use petrel_fabric::{Copies, Role, Settings, Start, reachable};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -12,6 +13,9 @@ const BUS_OFFSET: u16 = 10_000;
 
 /// Directory of the cluster's files, below the working directory.
 pub(super) const DIRECTORY: &str = "cluster";
+
+/// Maximum length of an announced name, as in Redis.
+const NAME_MAX: usize = 255;
 
 /// Bytes of a file with a passphrase.
 const PASSPHRASE_MAX: usize = 4096;
@@ -68,8 +72,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
     if is_told && bus_port == 0 {
         return Err("cluster-announce-ip needs a known port: set cluster-port".into());
     }
-    let ports = [cluster.announce_port, config.port, config.tls.tls_port];
-    let port = ports.into_iter().find(|port| *port != 0).unwrap_or(0);
+    let client = clients_end(config, &host)?;
     Ok(Some(Settings {
         name: cluster.name.lossy().into_owned(),
         passphrase: passphrase.into(),
@@ -77,7 +80,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
         start,
         bind,
         announced: is_told.then(|| address(&host, bus_port)),
-        client_address: address(&host, port),
+        client_address: client.announced(),
         role,
         zone: cluster.zone.lossy().into_owned(),
         copies: cluster.copies.owners().map_or(Copies::All, Copies::Of),
@@ -85,6 +88,34 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
         directory: config.dir.join(DIRECTORY),
         waits_for_data: true,
     }))
+}
+
+/// The addresses of this server for clients.
+pub(super) fn clients_end(config: &Config, host: &str) -> Result<ClientAddress, String> {
+    let cluster = &config.cluster;
+    let first = |ports: &[u16]| ports.iter().copied().find(|port| *port != 0).unwrap_or(0);
+    let tls_port = match config.tls.tls_port {
+        0 => 0,
+        port => first(&[cluster.announce_tls_port, port]),
+    };
+    let port = first(&[cluster.announce_port, config.port, tls_port]);
+    let name = |name: &str, text: &Text, more: &str| {
+        let text = text.lossy().into_owned();
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+        match text.len() <= NAME_MAX && text.chars().all(is_valid) {
+            true => Ok(text),
+            false => Err(format!(
+                "{name} may have {NAME_MAX} letters, digits and characters of \"{more}\""
+            )),
+        }
+    };
+    Ok(ClientAddress {
+        host: host.into(),
+        port,
+        tls_port,
+        hostname: name("cluster-announce-hostname", &cluster.announce_hostname, "-.")?,
+        nodename: name("cluster-announce-human-nodename", &cluster.announce_human_nodename, "-._")?,
+    })
 }
 
 /// Refuses sources of data that contradict membership: a primary, and a backup to restore from in a
@@ -182,7 +213,7 @@ fn bind(config: &Config) -> Result<SocketAddr, String> {
 }
 
 /// `host:port`, with brackets where the host has colons.
-fn address(host: &str, port: u16) -> String {
+pub(super) fn address(host: &str, port: u16) -> String {
     match host.contains(':') && !host.starts_with('[') {
         true => format!("[{host}]:{port}"),
         false => format!("{host}:{port}"),

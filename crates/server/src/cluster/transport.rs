@@ -1,5 +1,6 @@
 //! Interface between the agent and the other members: links, and events of the membership.
 
+use super::client_address::ClientAddress;
 use petrel_cluster::{Identity, SlotSet, View};
 pub use petrel_fabric::{Hold, Role};
 use std::fmt;
@@ -78,10 +79,8 @@ pub struct MemberInfo {
     pub identity: Identity,
     /// Node id: 40 hexadecimal digits.
     pub id: String,
-    /// The address that clients reach it at.
-    pub host: String,
-    /// Port for clients; 0 if there is none.
-    pub port: u16,
+    /// The addresses that clients reach it at.
+    pub client: ClientAddress,
     /// Port of the cluster bus.
     pub bus_port: u16,
     /// Purpose of the node.

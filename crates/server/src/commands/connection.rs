@@ -79,7 +79,13 @@ fn load_hidden(ctx: &mut Ctx<'_>, hidden: Result<NamedForm, Malformed>) -> Outco
 
 /// `SELECT index`
 fn select(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.session.db = ctx.database(ctx.arg(1))?;
+    let db = ctx.database(ctx.arg(1));
+    if ctx.session.is(Modes::CLUSTER_CLIENT)
+        && (db == Err(Fail::DB_OUT_OF_RANGE) || db.as_ref().is_ok_and(|db| *db != 0))
+    {
+        return Err(Fail::fixed("ERR SELECT is not allowed in cluster mode"));
+    }
+    ctx.session.db = db?;
     ctx.ok()
 }
 
@@ -93,10 +99,13 @@ fn readwrite(ctx: &mut Ctx<'_>) -> Outcome {
     read_from_replicas(ctx, false)
 }
 
-/// Without a cluster there are no replicas to read from: Redis refuses to say that they will do,
+/// For clients of Redis Cluster: whether they read slots of which this node is a backup. Otherwise
+/// there are no replicas to read from: Redis refuses to say that they will do,
 /// Valkey notes it.
 fn read_from_replicas(ctx: &mut Ctx<'_>, on: bool) -> Outcome {
-    if ctx.dialect() == Dialect::Redis {
+    if ctx.session.is(Modes::CLUSTER_CLIENT) {
+        ctx.session.set(Modes::READS_BACKUPS, on);
+    } else if ctx.dialect() == Dialect::Redis {
         return Err(Fail::NO_CLUSTER);
     }
     ServerHost::of(ctx).client.set(Flag::ReadOnly, on);
@@ -137,9 +146,9 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
         session.become_user(None);
     }
     // RESET keeps the client's capabilities.
-    let goes_to_primary = session.is(Modes::REDIRECTABLE);
+    let kept = [Modes::REDIRECTABLE, Modes::CLUSTER_CLIENT].map(|mode| (mode, session.is(mode)));
     session.modes = Modes::NONE;
-    session.set(Modes::REDIRECTABLE, goes_to_primary);
+    kept.into_iter().for_each(|(mode, on)| session.set(mode, on));
     session.replies = Replies::On;
     session.set_imports(false);
     session.take_fieldsets();
@@ -259,7 +268,9 @@ fn introduce(ctx: &mut Ctx<'_>, protocol: Protocol) {
     reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.integer(id as i64);
-    for (field, value) in [("mode", "standalone"), ("role", role)] {
+    let is_cluster_client = ctx.session.is(Modes::CLUSTER_CLIENT);
+    let mode = if is_cluster_client { "cluster" } else { "standalone" };
+    for (field, value) in [("mode", mode), ("role", role)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

@@ -41,6 +41,17 @@ Cluster {
         "Port at which clients reach it; 0 is the one it listens on";
     announce_bus_port: u16 = "cluster-announce-bus-port", Number { min: 0, max: 65535 }, "0", Kept,
         "Port at which other members reach it; 0 is that of the bus";
+    announce_tls_port: u16 = "cluster-announce-tls-port", Number { min: 0, max: 65535 }, "0", Kept,
+        "Port at which clients with TLS reach it; 0 is tls-port";
+    announce_hostname: Text = "cluster-announce-hostname", AnyText, "", Kept,
+        "Host name that clients of Redis Cluster are shown beside the address";
+    announce_human_nodename: Text = "cluster-announce-human-nodename", AnyText, "", Kept,
+        "Name of the server in logs of the members";
+    enabled: bool = "cluster-enabled", YesNo, "no", AtStart,
+        "Speak Redis Cluster's protocol to clients by TCP: MOVED instead of forwarding, and the keys of a command in one hash slot; a server outside of a cluster owns all slots";
+    preferred_endpoint_type: Word = "cluster-preferred-endpoint-type",
+        OneOf(&["ip", "hostname", "unknown-endpoint"]), "ip", Runtime,
+        "Type of the addresses of nodes that clients of Redis Cluster get";
     node_timeout: u32 = "cluster-node-timeout", Number { min: 500, max: 3_600_000 }, "3000", AtStart,
         "Milliseconds of silence after which other members take over a member's hash slots; the same at all members";
 }

@@ -251,7 +251,7 @@ The `redis.conf` of Redis 6.2 to 8.8 and the `valkey.conf` of Valkey 8 and 9 sta
 that are not above have no effect here. All are accepted, so that files, `CONFIG SET` and tools work:
 
 * **Parameters of absent features**: one that enables the feature accepts only the value that does not, such as
-  `cluster-enabled no`. Any other value is an error that names the missing feature. One that configures the feature takes
+  `key-memory-histograms no`. Any other value is an error that names the missing feature. One that configures the feature takes
   any valid value, is shown by `CONFIG GET`, and has no effect.
 * **Parameters of features that Petrel implements differently** take and show any valid value without effect; the table
   gives the reason.

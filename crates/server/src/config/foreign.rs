@@ -11,7 +11,6 @@ use super::table::{Group, Mutability::*, Param};
 use super::types::{Fixed, Text, Word};
 use super::value::{Rule::*, Value};
 
-const NO_CLUSTER: &str = "this version of Petrel does not behave as Redis Cluster: any member of its cluster serves any key";
 const NO_PINNING: &str = "this version of Petrel does not pin its threads to processors";
 const NO_HISTOGRAMS: &str = "this version of Petrel keeps no histograms of the sizes of keys";
 const NO_MARK: &str = "this version of Petrel does not mark its sockets";
@@ -37,7 +36,6 @@ Absent {
     bind_source_addr: Text = "bind-source-addr", AnyText, "", Runtime, "Address that outgoing connections come from";
 }
 RedisCluster {
-    cluster_enabled: Fixed = "cluster-enabled", Only(&["no"], NO_CLUSTER), "no", AtStart, "Be a node of a cluster";
     cluster_config_file: Text = "cluster-config-file", AnyText, "nodes.conf", AtStart, "File that a node keeps its view in";
     cluster_config_save_behavior: Word = "cluster-config-save-behavior", OneOf(&["sync", "best-effort"]), "sync", Runtime,
         "Whether a node must be able to write it";
@@ -60,8 +58,6 @@ RedisCluster {
         "Answer reads while the cluster is down";
     cluster_allow_pubsubshard_when_down: bool = "cluster-allow-pubsubshard-when-down", YesNo, "yes", Runtime,
         "Pass on messages while the cluster is down";
-    cluster_announce_tls_port: u16 = "cluster-announce-tls-port", Number { min: 0, max: 65535 }, "0", Runtime,
-        "TLS port that a node announces";
     cluster_announce_client_ipv4: Text = "cluster-announce-client-ipv4", AnyText, "", Runtime,
         "IPv4 address announced to clients";
     cluster_announce_client_ipv6: Text = "cluster-announce-client-ipv6", AnyText, "", Runtime,
@@ -70,11 +66,6 @@ RedisCluster {
         "Port announced to clients";
     cluster_announce_client_tls_port: u16 = "cluster-announce-client-tls-port", Number { min: 0, max: 65535 }, "0", Runtime,
         "TLS port announced to clients";
-    cluster_announce_hostname: Text = "cluster-announce-hostname", AnyText, "", Runtime, "Host name that a node announces";
-    cluster_announce_human_nodename: Text = "cluster-announce-human-nodename", AnyText, "", Runtime,
-        "Name of a node in logs";
-    cluster_preferred_endpoint_type: Word = "cluster-preferred-endpoint-type",
-        OneOf(&["ip", "hostname", "unknown-endpoint"]), "ip", Runtime, "Type of the addresses announced to clients";
     cluster_link_sendbuf_limit: u64 = "cluster-link-sendbuf-limit", MEMORY, "0", Runtime,
         "Unsent bytes that end a link of the bus";
     cluster_compatibility_sample_ratio: i64 = "cluster-compatibility-sample-ratio", Number { min: 0, max: 100 }, "0", Runtime,

@@ -5,6 +5,7 @@
 //! Command line, configuration file, `CONFIG`, `--help`, `petrel.conf` and the documentation all
 //! follow from it. Parameters of Redis that decide nothing here stand in `foreign.rs`.
 
+use petrel_commands::topology::EndpointType;
 use std::path::PathBuf;
 
 use super::cluster::{CLUSTER, ClusterConfig};
@@ -380,6 +381,15 @@ Process {
 }
 
 impl Config {
+    /// Type of the addresses that clients of Redis Cluster get.
+    pub fn endpoint_type(&self) -> EndpointType {
+        match &self.cluster.preferred_endpoint_type {
+            kind if kind.is("hostname") => EndpointType::Hostname,
+            kind if kind.is("unknown-endpoint") => EndpointType::Unknown,
+            _ => EndpointType::Ip,
+        }
+    }
+
     /// Number of worker threads: `threads`, or by default the number of processors available to the
     /// process (considering CPU affinity and cgroup quota).
     pub fn worker_threads(&self) -> usize {

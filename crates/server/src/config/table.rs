@@ -105,7 +105,7 @@ impl Group {
         (Self::Backup, "Backups in object stores"),
         (Self::Replication, "Replication"),
         (Self::Cluster, "Cluster"),
-        (Self::RedisCluster, "Not in this version: Redis Cluster"),
+        (Self::RedisCluster, "Redis Cluster: parameters without effect"),
         (Self::Absent, "Not in this version: other features"),
         (Self::Otherwise, "Implemented differently"),
     ];

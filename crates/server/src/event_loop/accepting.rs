@@ -5,7 +5,7 @@ use crate::event_loop::connection::Conn;
 use crate::event_loop::worker::Worker;
 use crate::lifecycle::listening::is_tls;
 use crate::state::mailbox::{Arrival, Message};
-use petrel_commands::Session;
+use petrel_commands::{Modes, Session};
 use petrel_net::{
     Driver, Endpoint, ListenerId, Slot, local_endpoint, peer_endpoint, set_keepalive,
 };
@@ -75,12 +75,16 @@ impl<D: Driver> Worker<D> {
             }
         };
         let authenticated = server.commands.users.are_open();
+        let is_tcp = peer != Endpoint::Unix;
         let client =
             Arc::new(Client::new(id, self.index as u16, slot, self.seconds(), fd, peer, local));
         client.set(Flag::Authenticated, authenticated);
+        let is_cluster_client = is_direct && is_tcp && server.commands.topology.get().is_some();
+        let mut session = Session::new(authenticated);
+        session.set(Modes::CLUSTER_CLIENT, is_cluster_client);
         server.workers[self.index].clients.add(&client);
         self.engine.exec.ks.count_foreign(CONNECTION_BYTES as i64);
-        self.put(Box::new(Conn::new(slot, client, Session::new(authenticated))));
+        self.put(Box::new(Conn::new(slot, client, session)));
         self.watch_idleness_of(slot);
     }
 

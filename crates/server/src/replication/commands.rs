@@ -21,6 +21,9 @@ const INVALID_PORT: Fail = Fail::fixed("ERR Invalid master port");
 
 /// `REPLICAOF <host port | NO ONE>`: <https://redis.io/docs/latest/commands/replicaof/>.
 fn replicaof(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.exec.shared.topology.get().is_some() {
+        return Err(Fail::fixed("ERR REPLICAOF not allowed in cluster mode."));
+    }
     let server = ServerHost::of(ctx).server.clone();
     if server.replication.failover.is_active() {
         return Err(Fail::fixed("ERR REPLICAOF not allowed while failing over."));
@@ -89,6 +92,11 @@ enum Request {
 /// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`:
 /// <https://redis.io/docs/latest/commands/failover/>.
 fn failover(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.exec.shared.topology.get().is_some() {
+        return Err(Fail::fixed(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        ));
+    }
     let server = ServerHost::of(ctx).server.clone();
     let wanted = match parse(ctx.args())? {
         Request::Begin(wanted) => wanted,

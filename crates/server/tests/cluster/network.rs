@@ -1,7 +1,9 @@
 //! A network between servers of one process.
 
 use petrel_cluster::{Identity, Node, SlotMap, View};
-use petrel_server::cluster::{Event, Inbox, Link, MemberInfo, Pipe, Role, Transport};
+use petrel_server::cluster::{
+    ClientAddress, Event, Inbox, Link, MemberInfo, Pipe, Role, Transport,
+};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -37,8 +39,7 @@ pub fn infos(nodes: u16) -> Arc<[MemberInfo]> {
     let info = |node| MemberInfo {
         identity: identity(node),
         id: format!("{node:040x}"),
-        host: "127.0.0.1".into(),
-        port: 0,
+        client: ClientAddress { host: "127.0.0.1".into(), port: 0, ..ClientAddress::default() },
         bus_port: 0,
         role: Role::Data,
         holds_slots: true,

@@ -25,12 +25,15 @@ pub(in crate::cluster) struct FunctionRequest {
     pub seq: u64,
     pub resp3: bool,
     pub args: Vec<Vec<u8>>,
+    /// Whether its client is one of Redis Cluster, which sends it to every node.
+    pub is_for_each_node: bool,
     pub(in crate::cluster) since: Instant,
 }
 
 impl FunctionRequest {
     pub fn new(client: Arc<Client>, seq: u64, resp3: bool, args: Vec<Vec<u8>>) -> Self {
-        FunctionRequest { client, seq, resp3, args, since: Instant::now() }
+        let since = Instant::now();
+        FunctionRequest { client, seq, resp3, args, is_for_each_node: false, since }
     }
 
     fn len(&self) -> usize {

@@ -294,9 +294,10 @@ fn mean_ttl(report: &mut Report<'_>, db: u16) -> i64 {
 }
 
 /// `cluster_enabled` says whether the server behaves as Redis Cluster, and so tells clients where
-/// to go: it does not, member of a cluster or not.
+/// to go (`cluster-enabled`).
 pub(super) fn cluster(report: &mut Report<'_>) {
-    report.field("cluster_enabled", 0);
+    let is_redis_cluster = report.server.commands.topology.get().is_some();
+    report.field("cluster_enabled", u8::from(is_redis_cluster));
     if let Some(cluster) = report.server.commands.cluster.get() {
         report.text.push_str(&cluster.info());
         for (at, unserved) in cluster.unserved().into_iter().enumerate() {

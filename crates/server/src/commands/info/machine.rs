@@ -31,7 +31,9 @@ pub fn server(report: &mut Report<'_>) {
     report.field("redis_git_sha1", "00000000");
     report.field("redis_git_dirty", 0);
     report.field("redis_build_id", 0);
-    report.field(server.commands.identity().choose("redis_mode", "server_mode"), "standalone");
+    let is_redis_cluster = server.commands.topology.get().is_some();
+    let mode = if is_redis_cluster { "cluster" } else { "standalone" };
+    report.field(server.commands.identity().choose("redis_mode", "server_mode"), mode);
     report.field("os", system_name());
     report.field("arch_bits", usize::BITS);
     // Redis's text for a compiler other than GCC.
