@@ -225,7 +225,7 @@ impl Encoder {
                 self.hide(db, key, effect);
             }
             Effect::Store { key, value, expiry } => self.store(key, value, expiry),
-            Effect::CopyFrom { key, from_db, from, value, moved } => match value {
+            Effect::CopyFrom { key, from_db, from, value, moved } => match custom(value) {
                 Some(value) if self.understood.lacks_type(value) => {
                     self.hide_copy((db, key), (from_db, from), effect);
                 }
@@ -491,6 +491,11 @@ impl Encoder {
             command!(self.commands, "LREM", &self.marked_key[..], count, &self.mark[..]);
         }
     }
+}
+
+/// A copied value, if it is a value type's: Redis cannot copy most of these.
+fn custom(value: Option<View<'_>>) -> Option<View<'_>> {
+    value.filter(|value| matches!(value.type_of(), Type::Custom(_)))
 }
 
 fn push_name(end: End) -> &'static str {

@@ -37,6 +37,8 @@ mod cluster_refusals;
 mod cluster_slots;
 #[cfg(feature = "cluster")]
 mod cluster_takeover;
+#[cfg(feature = "cluster")]
+mod cluster_transactions;
 mod compatibility;
 mod configuration;
 mod console;

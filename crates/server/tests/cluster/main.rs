@@ -15,6 +15,7 @@ mod pubsub;
 mod scripts;
 mod shares;
 mod sketches;
+mod slots;
 mod tally;
 mod transactions;
 mod value_type;
