@@ -2,7 +2,8 @@
 
 use crate::cluster::{FOUND, await_service, call, join, scratch, start};
 use crate::cluster_slots::have_shares;
-use crate::harness::{Client, Server, eventually, show};
+use crate::cluster_takeover::eventually;
+use crate::harness::{Client, Server, show};
 use petrel_resp::Value;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -18,7 +19,9 @@ fn members(flags: &str) -> [Server; 4] {
     let flags = format!("{} {flags}", join(&founder));
     let [second, third] = [(); 2].map(|()| start(scratch("secret"), &flags));
     let cache = start(scratch("secret"), &format!("{flags} --cluster-role cache"));
-    await_service(&cache);
+    eventually("the cache serves", || {
+        call(&mut cache.connect(), "CLUSTER INFO").starts_with("cluster_state:ok\r\n")
+    });
     eventually("each member has its share", || have_shares(&[&founder, &second, &third], 2));
     [founder, second, third, cache]
 }
@@ -111,7 +114,7 @@ fn count_up(client: &mut Client, keys: &[String]) -> Option<Value> {
 
 #[test]
 fn a_transaction_survives_its_primary_whole_or_not_at_all() {
-    const FLAGS: &str = "--cluster-node-timeout 4000 --cluster-copies 2 --appendonly yes";
+    const FLAGS: &str = "--cluster-node-timeout 8000 --cluster-copies 2 --appendonly yes";
     let [founder, second, mut third, cache] = members(FLAGS);
     // Its slots have different backups.
     let keys = own_keys(&third, 12);
