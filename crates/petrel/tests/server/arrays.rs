@@ -8,15 +8,15 @@ const KEYS: [&str; 6] = ["dense", "sparse", "texts", "ring", "copied", "moved"];
 /// Creates and changes arrays, and returns their contents.
 fn fill(client: &mut Client, from: usize) -> Vec<String> {
     for n in from..from + 40 {
-        let values: Vec<String> = (0..200).map(|i| (n * 200 + i).to_string()).collect();
+        let values: Vec<String> = (0..60).map(|i| (n * 60 + i).to_string()).collect();
         let texts: Vec<String> = values.iter().map(|value| value.repeat(1 + n % 30)).collect();
-        let start = (n * 150).to_string();
+        let start = (n * 45).to_string();
         for (key, values) in [("dense", &values), ("texts", &texts)] {
             let mut words = vec!["ARSET", key, &start];
             words.extend(values.iter().map(String::as_str));
             client.call(&words);
         }
-        let mut words = vec!["ARRING", "ring", if n % 20 < 10 { "700" } else { "300" }];
+        let mut words = vec!["ARRING", "ring", if n % 20 < 10 { "700" } else { "200" }];
         words.extend(values.iter().map(String::as_str));
         client.call(&words);
         for (i, text) in texts.iter().enumerate().step_by(20) {
@@ -24,7 +24,7 @@ fn fill(client: &mut Client, from: usize) -> Vec<String> {
             client.call(&["ARMSET", "sparse", &index.to_string(), text]);
         }
         client.call(&["ARDEL", "dense", &start, &values[3]]);
-        client.call(&["ARDELRANGE", "texts", &values[20], &values[70]]);
+        client.call(&["ARDELRANGE", "texts", &values[20], &values[40]]);
         client.call(&["ARINSERT", "moved", "a", "b", &values[0]]);
         client.call(&["ARSET", "gone", "7", "x"]);
         client.call(&["ARDEL", "gone", "7"]);
