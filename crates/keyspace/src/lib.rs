@@ -50,6 +50,16 @@ pub mod custom {
     pub const PACKED_MAX: usize = crate::structures::sizes::PACKED_MAX - 1;
 }
 
+/// Arrays.
+pub mod array {
+    pub use crate::structures::array::ArrayValue;
+    pub use crate::structures::array::change::{
+        insert, remove, remove_ranges, ring, seek, set, set_pairs,
+    };
+    pub use crate::structures::array::rdb::TYPE;
+    pub use petrel_array::{Array, Element, INDEX_MAX, SliceFigures};
+}
+
 /// Bloom filters.
 pub mod bloom {
     pub use crate::structures::bloom::Filter;

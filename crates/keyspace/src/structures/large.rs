@@ -51,8 +51,7 @@ impl Large {
             Large::Set(set) => set.encoding(),
             Large::SortedSet(set) => set.encoding(),
             Large::Hash(hash) => hash.encoding(),
-            // What Redis answers of a value that is a module's.
-            Large::Custom(_) => "raw",
+            Large::Custom(custom) => custom.encoding(),
         }
     }
 

@@ -12,7 +12,8 @@
 
 use super::{DigestRef, change, loaded};
 use crate::structures::custom::{
-    LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest, ValueType,
+    LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, Shown, TypeNumber, ValueDigest,
+    ValueType,
 };
 use petrel_sketch::t_digest::{COMPRESSION_MAX, Node, TDigest};
 
@@ -29,6 +30,7 @@ pub static TYPE: ValueType = ValueType {
     number: TypeNumber::T_DIGEST,
     // As the module that Redis comes with calls it.
     name: "TDIS-TYPE",
+    shown: Shown::MODULE,
     form: RdbForm::Module { numbers: &[MODULE], of: |_| MODULE },
     rdb_version: 9,
     head: |held, out| {
