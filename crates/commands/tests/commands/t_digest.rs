@@ -186,7 +186,7 @@ fn packed_values_of_other_types_are_no_digests() {
         TDIGEST.MERGE d 1 j => WRONGTYPE Operation against a key holding the wrong kind of value
         TDIGEST.CREATE d => OK
         TDIGEST.MERGE d 1 j => WRONGTYPE Operation against a key holding the wrong kind of value
-        JSON.SET d . 1 => WRONGTYPE Operation against a key holding the wrong kind of value
+        JSON.SET d . 1 => Existing key has wrong Redis type
         CF.ADD d 1 => WRONGTYPE Operation against a key holding the wrong kind of value
         OBJECT ENCODING d => "raw"
         "#,

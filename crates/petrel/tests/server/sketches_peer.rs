@@ -273,14 +273,18 @@ fn chunks_of_redisbloom_and_of_petrel_are_loaded_by_the_other() {
             if chunks == 0 {
                 continue;
             }
-            let expected = look(&mut theirs, key);
-            for client in [&mut theirs, &mut ours] {
-                let answers = look(client, &moved);
-                let same = |(a, b): (&String, &String)| a[key.len()..] == b[moved.len()..];
-                assert!(expected.iter().zip(&answers).all(same), "{key}");
-            }
+            // The filters of both are not the same: 2.8 has error rates above 0.25.
+            assert_moved((&mut theirs, key), (&mut ours, &moved));
+            assert_moved((&mut ours, key), (&mut theirs, &moved));
         }
     });
+}
+
+/// Asserts that a server answers about a copy what another one answers about the original.
+fn assert_moved(from: (&mut Client, &str), to: (&mut Client, &str)) {
+    let (expected, answers) = (look(from.0, from.1), look(to.0, to.1));
+    let same = |(a, b): (&String, &String)| a[from.1.len()..] == b[to.1.len()..];
+    assert!(expected.iter().zip(&answers).all(same), "{}", from.1);
 }
 
 /// Copies a filter in chunks under another name; returns their number.
