@@ -22,6 +22,25 @@ _ACL_SAVE = Command("ACL SAVE", "()")
 _ACL_USERS = Command("ACL USERS", "Vec<String>")
 _ACL_WHOAMI = Command("ACL WHOAMI", "String")
 _APPEND = Command("APPEND", "i64")
+_ARCOUNT = Command("ARCOUNT", "i64")
+_ARDEL = Command("ARDEL", "i64")
+_ARDELRANGE = Command("ARDELRANGE", "i64")
+_ARGET = Command("ARGET", "Option<Bytes>")
+_ARGETRANGE = Command("ARGETRANGE", "Vec<Option<Bytes>>")
+_ARGREP = Command("ARGREP", "Vec<i64>")
+_ARGREP_WITHVALUES = Command("ARGREP", "Vec<(i64, Bytes)>")
+_ARINFO = Command("ARINFO", "Value")
+_ARINSERT = Command("ARINSERT", "i64")
+_ARLASTITEMS = Command("ARLASTITEMS", "Vec<Option<Bytes>>")
+_ARLEN = Command("ARLEN", "i64")
+_ARMGET = Command("ARMGET", "Vec<Option<Bytes>>")
+_ARMSET = Command("ARMSET", "i64")
+_ARNEXT = Command("ARNEXT", "Option<i64>")
+_AROP = Command("AROP", "Value")
+_ARRING = Command("ARRING", "i64")
+_ARSCAN = Command("ARSCAN", "Vec<(i64, Bytes)>")
+_ARSEEK = Command("ARSEEK", "bool")
+_ARSET = Command("ARSET", "i64")
 _ASKING = Command("ASKING", "()")
 _AUTH = Command("AUTH", "()")
 _BF_ADD = Command("BF.ADD", "bool")
@@ -446,6 +465,142 @@ class Commands(RedisPyCommands):
     def append(self, key, value):
         """``APPEND key value``: Appends to the string stored at a key."""
         return self._run(_APPEND, key, value)
+
+    def arcount(self, name):
+        """``ARCOUNT key``: Returns the number of non-empty elements in an array."""
+        return self._run(_ARCOUNT, name)
+
+    def ardel(self, name, *indexs):
+        """``ARDEL key index [index ...]``: Deletes elements at the specified indices in an array."""
+        return self._run(_ARDEL, name, *_spread(indexs))
+
+    def ardelrange(self, name, mapping):
+        """``ARDELRANGE key start end [start end ...]``: Deletes elements in one or more ranges."""
+        return self._run(_ARDELRANGE, name, *_pairs(mapping))
+
+    def arget(self, name, index):
+        """``ARGET key index``: Gets the value at an index in an array."""
+        return self._run(_ARGET, name, index)
+
+    def argetrange(self, name, start, end):
+        """``ARGETRANGE key start end``: Gets values in a range of indices."""
+        return self._run(_ARGETRANGE, name, start, end)
+
+    def argrep(self, name, start, end, *, exact=None, match=None, glob=None, re=None, and_=False, or_=False, limit=None, withvalues=False, nocase=False):
+        """``ARGREP key start end <EXACT string | MATCH string | GLOB pattern | RE pattern> [<EXACT string | MATCH string | GLOB pattern | RE pattern> ...] [AND | OR | LIMIT limit | WITHVALUES | NOCASE [<AND | OR | LIMIT limit | WITHVALUES | NOCASE> ...]]``: Searches array elements in a range using textual predicates."""
+        call = []
+        call.append(name)
+        call.append(start)
+        call.append(end)
+        if exact is not None:
+            call += ("EXACT",)
+            call += _values(exact)
+        if match is not None:
+            call += ("MATCH",)
+            call += _values(match)
+        if glob is not None:
+            call += ("GLOB",)
+            call += _values(glob)
+        if re is not None:
+            call += ("RE",)
+            call += _values(re)
+        if and_:
+            call += ("AND",)
+        if or_:
+            call += ("OR",)
+        if limit is not None:
+            call += ("LIMIT",)
+            call.append(limit)
+        if withvalues:
+            call += ("WITHVALUES",)
+        if nocase:
+            call += ("NOCASE",)
+        return self._run(_ARGREP_WITHVALUES if withvalues else _ARGREP, *call)
+
+    def arinfo(self, name, *, full=False):
+        """``ARINFO key [FULL]``: Returns metadata about an array."""
+        call = []
+        call.append(name)
+        if full:
+            call += ("FULL",)
+        return self._run(_ARINFO, *call)
+
+    def arinsert(self, name, *values):
+        """``ARINSERT key value [value ...]``: Inserts one or more values at consecutive indices."""
+        return self._run(_ARINSERT, name, *_spread(values))
+
+    def arlastitems(self, name, count, *, rev=False):
+        """``ARLASTITEMS key count [REV]``: Returns the most recently inserted elements."""
+        call = []
+        call.append(name)
+        call.append(count)
+        if rev:
+            call += ("REV",)
+        return self._run(_ARLASTITEMS, *call)
+
+    def arlen(self, name):
+        """``ARLEN key``: Returns the length of an array (max index + 1)."""
+        return self._run(_ARLEN, name)
+
+    def armget(self, name, *indexs):
+        """``ARMGET key index [index ...]``: Gets values at multiple indices in an array."""
+        return self._run(_ARMGET, name, *_spread(indexs))
+
+    def armset(self, name, mapping):
+        """``ARMSET key index value [index value ...]``: Sets multiple index-value pairs in an array."""
+        return self._run(_ARMSET, name, *_pairs(mapping))
+
+    def arnext(self, name):
+        """``ARNEXT key``: Returns the next index ARINSERT would use."""
+        return self._run(_ARNEXT, name)
+
+    def arop(self, name, start, end, *, sum=False, min=False, max=False, and_=False, or_=False, xor=False, match=None, used=False):
+        """``AROP key start end <SUM | MIN | MAX | AND | OR | XOR | MATCH value | USED>``: Performs aggregate operations on array elements in a range."""
+        call = []
+        call.append(name)
+        call.append(start)
+        call.append(end)
+        if sum:
+            call += ("SUM",)
+        if min:
+            call += ("MIN",)
+        if max:
+            call += ("MAX",)
+        if and_:
+            call += ("AND",)
+        if or_:
+            call += ("OR",)
+        if xor:
+            call += ("XOR",)
+        if match is not None:
+            call += ("MATCH",)
+            call += _values(match)
+        if used:
+            call += ("USED",)
+        return self._run(_AROP, *call)
+
+    def arring(self, name, size, *values):
+        """``ARRING key size value [value ...]``: Inserts values into a ring buffer of specified size, wrapping and truncating as needed."""
+        return self._run(_ARRING, name, size, *_spread(values))
+
+    def arscan(self, name, start, end, *, limit=None):
+        """``ARSCAN key start end [LIMIT limit]``: Iterates existing elements in a range, returning index-value pairs."""
+        call = []
+        call.append(name)
+        call.append(start)
+        call.append(end)
+        if limit is not None:
+            call += ("LIMIT",)
+            call.append(limit)
+        return self._run(_ARSCAN, *call)
+
+    def arseek(self, name, index):
+        """``ARSEEK key index``: Sets the ARINSERT / ARRING cursor to a specific index."""
+        return self._run(_ARSEEK, name, index)
+
+    def arset(self, name, index, *values):
+        """``ARSET key index value [value ...]``: Sets one or more contiguous values starting at an index in an array."""
+        return self._run(_ARSET, name, index, *_spread(values))
 
     def asking(self):
         """``ASKING``: Announces that the next command follows an `-ASK` redirection."""

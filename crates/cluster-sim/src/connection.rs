@@ -4,7 +4,7 @@ use crate::content::{Content, Family};
 use crate::names::parse;
 use crate::witness::{Positions, Witness};
 use crate::workload::{Check, Op, Watch};
-use petrel_cluster::{Identity, Need};
+use petrel_cluster::{Identity, Need, slot_of};
 use petrel_resp::Value;
 use std::collections::VecDeque;
 
@@ -136,10 +136,16 @@ fn check(by: Identity, op: &Op, reply: &Value, seen: &[(u16, u64)], witness: &mu
     {
         witness.violation(format!("{by:?} reads half of a transaction: {values:?}"));
     }
-    let Some(&at) = seen.first() else { return };
+    let position = |key: &[u8]| {
+        let of_key = seen.iter().find(|(slot, _)| *slot == slot_of(key));
+        of_key.or(seen.first()).copied()
+    };
+    let Some(first) = seen.first() else { return };
     match &op.check {
         Check::Nothing => {}
-        Check::Logged(key, item) => witness.logged(key, item.clone(), at),
+        Check::Logged(key, item) => {
+            witness.logged(key, item.clone(), position(&key.1).unwrap_or(*first));
+        }
         Check::Unique(key) => {
             let item = match reply {
                 Value::Integer(n) => n.to_string().into_bytes(),
@@ -147,13 +153,14 @@ fn check(by: Identity, op: &Op, reply: &Value, seen: &[(u16, u64)], witness: &mu
                 // A command that was blocked names the key in its reply.
                 Value::Array(named) => match &named[..] {
                     [Value::Bulk(of), Value::Bulk(text)] => {
+                        let at = position(of).unwrap_or(*first);
                         return witness.unique(&(key.0, of.to_vec()), text.to_vec(), at);
                     }
                     _ => return,
                 },
                 _ => return,
             };
-            witness.unique(key, item, at);
+            witness.unique(key, item, position(&key.1).unwrap_or(*first));
         }
     }
 }

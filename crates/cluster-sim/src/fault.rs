@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 /// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 23] = [
+pub const FAULTS: [(&str, Fault); 26] = [
     ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
     ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
@@ -42,6 +42,9 @@ pub const FAULTS: [(&str, Fault); 23] = [
     ("ignore-kept", Fault::Rule(Mutation::IgnoreKept)),
     ("append-anyway", Fault::Rule(Mutation::AppendAnyway)),
     ("overtake-others", Fault::Rule(Mutation::OvertakeOthers)),
+    ("commit-early", Fault::Rule(Mutation::CommitEarly)),
+    ("recover-parts", Fault::Rule(Mutation::RecoverParts)),
+    ("forget-reads", Fault::Rule(Mutation::ForgetReads)),
     ("repeat-messages", Fault::Rule(Mutation::RepeatMessages)),
     ("ignore-watches", Fault::IgnoresWatches),
     ("flush-one-database", Fault::FlushesOneDatabase),

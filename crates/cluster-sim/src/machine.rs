@@ -5,7 +5,7 @@ mod shares;
 use crate::content::{Content, Family};
 use crate::fault::Fault;
 use crate::names::{DbKey, FLUSH, parse, slots_of, tagged};
-use crate::witness::{Held, Witness};
+use crate::witness::{Held, Spread, Witness};
 use crate::workload::{is_flush, used_slots};
 use petrel_cluster::lanes::{Served, record_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
@@ -17,7 +17,7 @@ use petrel_commands::{
 };
 use petrel_keyspace::{
     Cleared, Effect, EffectHead, EffectSink, Handle, Keyspace, Options, Ownership, Published,
-    SinkSource,
+    Removal, SinkSource,
 };
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
@@ -118,6 +118,10 @@ struct Commits {
     positions: BTreeMap<u16, u64>,
     /// Keys that the node has changed itself, and the position of the last change.
     own: BTreeMap<DbKey, u64>,
+    /// Commits of commands of several slots that the node has made itself.
+    spread: Vec<Spread>,
+    /// Slots of the command in execution.
+    slots: Vec<u16>,
 }
 
 /// Sink that observes a node's commits.
@@ -125,7 +129,7 @@ struct CommitObserver(Arc<Mutex<Commits>>);
 
 impl SinkSource for CommitObserver {
     fn sink(&self) -> Box<dyn EffectSink> {
-        Box::new(Overhearing { commits: self.0.clone(), touched: Vec::new() })
+        Box::new(Overhearing { commits: self.0.clone(), touched: Vec::new(), is_atomic: false })
     }
 }
 
@@ -133,12 +137,16 @@ struct Overhearing {
     commits: Arc<Mutex<Commits>>,
     /// Keys of the commit, and whether the node itself has changed them.
     touched: Vec<(DbKey, bool)>,
+    /// The commit has changes of the node itself that are no expiry.
+    is_atomic: bool,
 }
 
 impl EffectSink for Overhearing {
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
         if let Some(key) = effect.key() {
             self.touched.push(((head.db, key.to_vec()), head.origin != FROM_PEERS));
+            let is_expiry = matches!(effect, Effect::Remove { why: Removal::Expired, .. });
+            self.is_atomic |= head.origin != FROM_PEERS && !is_expiry;
         }
     }
 
@@ -146,6 +154,13 @@ impl EffectSink for Overhearing {
         let Ok(mut commits) = self.commits.lock() else { return };
         let slots = slots_of(self.touched.iter().map(|((_, key), _)| &key[..]));
         slots.iter().for_each(|slot| *commits.positions.entry(*slot).or_default() += 1);
+        if std::mem::take(&mut self.is_atomic) {
+            let is_of_command = slots.iter().any(|slot| commits.slots.contains(slot));
+            let read = commits.slots.iter().filter(|slot| is_of_command && !slots.contains(slot));
+            let at = |slot: &u16| (*slot, commits.positions.get(slot).copied().unwrap_or(0));
+            let (changed, read) = (slots.iter().map(at).collect(), read.map(at).collect());
+            commits.spread.push(Spread { changed, read });
+        }
         for (key, is_own) in self.touched.drain(..) {
             let at = commits.positions[&slot_of(&key.1)];
             if is_own {
@@ -330,7 +345,7 @@ impl Machine {
         let copied = std::mem::take(&mut self.copied);
         self.load(Bytes(&copied));
         if let Ok(mut commits) = self.commits.lock() {
-            *commits = Commits { positions, own: BTreeMap::new() };
+            *commits = Commits { positions, ..Commits::default() };
         }
     }
 
@@ -354,6 +369,13 @@ impl Machine {
             }
         }
         self.now_ms = now_ms;
+    }
+
+    /// Notes the slots of the next command, until [`Machine::report`].
+    pub fn note_slots(&mut self, slots: &[u16]) {
+        if let Ok(mut commits) = self.commits.lock() {
+            commits.slots = slots.to_vec();
+        }
     }
 
     /// Executes a command of a client of this node; returns the encoded reply.
@@ -570,8 +592,11 @@ impl Machine {
 
     /// Reports this node's changes since the last call to the witness.
     pub fn report(&mut self) {
-        let own = match self.commits.lock() {
-            Ok(mut commits) => std::mem::take(&mut commits.own),
+        let (own, spread) = match self.commits.lock() {
+            Ok(mut commits) => {
+                commits.slots.clear();
+                (std::mem::take(&mut commits.own), std::mem::take(&mut commits.spread))
+            }
             Err(_) => return,
         };
         let held = |(key, at): (DbKey, u64)| {
@@ -580,7 +605,7 @@ impl Machine {
         };
         let versions: Vec<_> = own.into_iter().map(held).collect();
         if !versions.is_empty() {
-            self.witness.borrow_mut().committed(self.identity, versions);
+            self.witness.borrow_mut().committed(self.identity, versions, spread);
         }
         for waiter in std::mem::take(&mut self.host.served) {
             self.witness.borrow_mut().executed(
@@ -622,7 +647,7 @@ impl Machine {
         let handle = &mut self.exec.ks;
         handle.enter();
         handle.lock(handle.hash(key));
-        let remove = Effect::Remove { key, why: petrel_keyspace::Removal::Evicted };
+        let remove = Effect::Remove { key, why: Removal::Evicted };
         if let Some(own) = &self.own {
             own.note_evicted(*db, key);
         }
@@ -670,6 +695,7 @@ impl Machine {
                 && let Ok(mut commits) = self.commits.lock()
             {
                 commits.positions.remove(&slot);
+                self.witness.borrow_mut().restarts(slot);
             }
             let (held, at) = (self.held(keys), self.position(slot));
             self.witness.borrow_mut().taken_over(self.identity, (slot, at), &held);
@@ -688,6 +714,7 @@ impl ClusterHost for Machine {
         if is_flush(&call.commands) {
             return self.begin_flush(tag, call);
         }
+        self.note_slots(&call.slots);
         let waiter = Arc::new(Waiter { tag, slots: call.slots.clone() });
         self.host.may_wait = (!call.is_transaction).then_some(waiter);
         let client = (tag.origin, call.client);

@@ -13,6 +13,8 @@ pub struct Outcome {
     pub near: u64,
     /// Commits of primaries.
     pub commits: u64,
+    /// Commits of several slots.
+    pub spread: u64,
     /// Forwarded commands executed.
     pub forwarded: u64,
     /// Views beyond the first.
@@ -54,6 +56,7 @@ impl Outcome {
         self.reads += other.reads;
         self.near += other.near;
         self.commits += other.commits;
+        self.spread += other.spread;
         self.forwarded += other.forwarded;
         self.views += other.views;
         self.deaths += other.deaths;
@@ -76,7 +79,7 @@ impl Outcome {
     /// The statistics as text.
     pub fn figures(&self) -> String {
         format!(
-            "{} replies, {} reads explained ({} of copies), {} commits, {} commands forwarded, \
+            "{} replies, {} reads explained ({} of copies), {} commits ({} of several slots), {} commands forwarded, \
              {} views, {} deaths, {} joins ({} loaded, {} given up), {} links broken, \
              {} unknown ({} unreachable), {} blocked ({} forwarded again), \
              {} transactions of watching clients ({} refused), {} flushes, {} messages, \
@@ -85,6 +88,7 @@ impl Outcome {
             self.reads,
             self.near,
             self.commits,
+            self.spread,
             self.forwarded,
             self.views,
             self.deaths,

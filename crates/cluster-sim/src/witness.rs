@@ -53,6 +53,14 @@ struct Executed {
     now_ms: i64,
 }
 
+/// A commit of a command of several slots: slots and positions.
+pub struct Spread {
+    /// Changes that it has made.
+    pub changed: Vec<(u16, u64)>,
+    /// The last changes of other slots, which its command may have read.
+    pub read: Vec<(u16, u64)>,
+}
+
 /// The checker's records of all nodes.
 #[derive(Default)]
 pub struct Witness {
@@ -76,6 +84,9 @@ pub struct Witness {
     cuts: BTreeMap<u16, Vec<u64>>,
     /// Slots of dead nodes that no new primary has changed yet.
     awaited: BTreeSet<u16>,
+    /// Commits of commands of several slots, each with the positions of it that were lost with a
+    /// primary.
+    together: Vec<(Spread, Vec<(u16, u64)>)>,
     /// Replies that must be unique, and their positions.
     unique: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
     /// Elements that must persist.
@@ -98,6 +109,8 @@ pub struct Witness {
     pub reads: u64,
     /// Number of commits of primaries.
     pub commits: u64,
+    /// Number of commits of several slots.
+    pub spread: u64,
     /// Number of forwarded commands executed.
     pub forwarded: u64,
 }
@@ -139,8 +152,21 @@ impl Witness {
     }
 
     /// Records and checks changes that a node has made itself, with their positions.
-    pub fn committed(&mut self, by: Identity, mut versions: Vec<(u64, Held)>) {
+    pub fn committed(
+        &mut self,
+        by: Identity,
+        mut versions: Vec<(u64, Held)>,
+        mut spread: Vec<Spread>,
+    ) {
         self.commits += 1;
+        spread.retain(|commit| commit.changed.len() + commit.read.len() > 1);
+        self.spread += spread.len() as u64;
+        for mut commit in spread {
+            for (slot, at) in commit.changed.iter_mut().chain(&mut commit.read) {
+                *at |= self.last(*slot) & !COUNT;
+            }
+            self.together.push((commit, Vec::new()));
+        }
         versions.sort_by_key(|(at, _)| *at);
         let before = self.last.clone();
         for (count, Held { key, content, expiry }) in versions {
@@ -475,6 +501,11 @@ impl Witness {
             }
         }
         let is_kept = |&(of, version): &(u16, u64)| of != slot || version & COUNT <= at;
+        for (Spread { changed, read }, lost) in &mut self.together {
+            lost.extend(changed.iter().chain(&*read).filter(|part| !is_kept(part)));
+            changed.retain(is_kept);
+            read.retain(is_kept);
+        }
         for executed in self.executed.values_mut() {
             executed.retain(|executed| !executed.changed || executed.positions.iter().all(is_kept));
             for executed in executed {
@@ -487,6 +518,24 @@ impl Witness {
         }
         self.unique.retain(|_, position| is_kept(position));
         self.logged.retain(|_, position| is_kept(position));
+    }
+
+    /// Records that a slot starts empty because its data are lost.
+    pub fn restarts(&mut self, slot: u16) {
+        for (Spread { changed, read }, lost) in &mut self.together {
+            [changed, read, lost].into_iter().for_each(|parts| parts.retain(|(of, _)| *of != slot));
+        }
+    }
+
+    /// Checks that of each commit of several slots all changes are there, with everything that its
+    /// command has read, or no change. After everything was delivered.
+    pub fn compare_commits(&mut self) {
+        let halves = self.together.iter();
+        let halves = halves.filter(|(commit, lost)| !commit.changed.is_empty() && !lost.is_empty());
+        let texts = halves.take(3).map(|(Spread { changed, .. }, lost)| {
+            format!("of a commit {changed:?} are there, but {lost:?} are lost (slot, position)")
+        });
+        self.violations.extend(texts);
     }
 
     /// Compares a node's contents with the history, after everything was delivered.

@@ -180,22 +180,55 @@ fn forms(family: Family, pushes: bool) -> &'static [&'static str] {
     }
 }
 
+/// Slots of the keys of a command.
+#[derive(Clone, Copy)]
+enum Spread {
+    /// Only this slot of its group.
+    Slot(u16),
+    /// Any slots of the group, which have the same owners.
+    Group,
+    /// Any slots of the group and of this one. The primary is the same, other owners may differ.
+    Groups(u16),
+}
+
 /// Generator of commands.
 pub struct Workload {
     /// Number of values that were drawn.
     drawn: u64,
-    /// Whether all keys of a command are in one slot.
-    one_slot: bool,
-    /// Index of that slot within its group.
-    place: u16,
+    /// Whether members hold only some slots.
+    is_of_few: bool,
+    /// Slots of the next command.
+    spread: Spread,
+    /// The primary of each group.
+    pub primaries: Vec<u16>,
     /// Group of most commands at present.
     pub focus: Option<u16>,
 }
 
 impl Workload {
     /// Creates a generator.
-    pub fn new(one_slot: bool) -> Self {
-        Workload { drawn: 0, one_slot, place: 0, focus: None }
+    pub fn new(is_of_few: bool) -> Self {
+        let (spread, primaries) = (Spread::Group, Vec::new());
+        Workload { drawn: 0, is_of_few, spread, primaries, focus: None }
+    }
+
+    /// The other groups with the same primary.
+    fn beside(&self, group: u16) -> Vec<u16> {
+        let primary = |group: u16| self.primaries.get(usize::from(group));
+        let is_beside = |other: &u16| *other != group && primary(*other) == primary(group);
+        (0..GROUPS).filter(is_beside).collect()
+    }
+
+    /// Draws the slots of a command.
+    fn spread(&mut self, random: &mut Random, group: u16) {
+        let place = random.below(SLOTS_PER_GROUP.into()) as u16;
+        let beside = self.beside(group);
+        self.spread = match random.below(4) {
+            _ if !self.is_of_few => Spread::Group,
+            0 => Spread::Group,
+            1 if !beside.is_empty() => Spread::Groups(*random.pick(&beside)),
+            _ => Spread::Slot(place),
+        };
     }
 
     fn fresh(&mut self) -> Vec<u8> {
@@ -207,9 +240,7 @@ impl Workload {
     pub fn draw(&mut self, random: &mut Random, now_ms: i64) -> Op {
         let any = random.below(GROUPS.into()) as u16;
         let group = self.focus.filter(|_| !random.one_in(4)).unwrap_or(any);
-        if self.one_slot {
-            self.place = random.below(SLOTS_PER_GROUP.into()) as u16;
-        }
+        self.spread(random, group);
         let family = *random.pick(&FAMILIES);
         if random.one_in(3) {
             return self.read(random, group, family);
@@ -237,8 +268,7 @@ impl Workload {
     /// or not.
     pub fn watched(&mut self, random: &mut Random, client: u64) -> Vec<Op> {
         let group = random.below(GROUPS.into()) as u16;
-        self.place = random.below(SLOTS_PER_GROUP.into()) as u16;
-        let slot = group_begin(group) + self.place;
+        let slot = group_begin(group) + random.below(SLOTS_PER_GROUP.into()) as u16;
         let key = |i| tagged(&format!("{}{i}", Family::Text.letter()), slot).into_bytes();
         let keys = [0, 1].map(key);
         let of = |key: &[u8], is_transaction, command: &[&[u8]], at: u64| {
@@ -298,7 +328,27 @@ impl Workload {
         Op { reads: vec![(db, key)], ..op(db, false, vec![command], Check::Nothing) }
     }
 
-    /// Writes two keys of different lanes in one command.
+    /// Writes keys of several slots: two keys in one command, or a key and then its copy.
+    pub fn write_slots(&mut self, random: &mut Random, group: u16) -> Vec<Op> {
+        let beside = self.beside(group);
+        self.spread = match self.is_of_few && !beside.is_empty() && !random.one_in(4) {
+            true => Spread::Groups(*random.pick(&beside)),
+            false => Spread::Group,
+        };
+        if !self.is_of_few || random.one_in(2) {
+            return vec![self.write_twins(random, group)];
+        }
+        let other = if let Spread::Groups(other) = self.spread { other } else { group };
+        self.spread = Spread::Group;
+        let from = self.name(random, other, Family::Text);
+        let to = self.name(random, group, Family::Text);
+        let set = vec![b"SET".to_vec(), from.clone(), self.fresh()];
+        let copy = vec![b"COPY".to_vec(), from, to, b"REPLACE".to_vec()];
+        let of = |command| op(database(Family::Text), false, vec![command], Check::Nothing);
+        vec![of(set), of(copy)]
+    }
+
+    /// Writes two keys in one command.
     pub fn write_twins(&mut self, random: &mut Random, group: u16) -> Op {
         let keys = self.twins(random.below(2) as u16, group);
         let value = self.fresh();
@@ -371,9 +421,11 @@ impl Workload {
     }
 
     fn name(&self, random: &mut Random, group: u16, family: Family) -> Vec<u8> {
-        let place = match self.one_slot {
-            true => self.place,
-            false => random.below(SLOTS_PER_GROUP.into()) as u16,
+        let any = random.below(SLOTS_PER_GROUP.into()) as u16;
+        let (group, place) = match self.spread {
+            Spread::Slot(place) => (group, place),
+            Spread::Groups(other) if random.one_in(2) => (other, any),
+            Spread::Group | Spread::Groups(_) => (group, any),
         };
         let name = format!("{}{}", family.letter(), random.below(2));
         tagged(&name, group_begin(group) + place).into_bytes()
@@ -382,9 +434,16 @@ impl Workload {
     /// Two keys, in different lanes if possible.
     fn twins(&self, which: u16, group: u16) -> Vec<Vec<u8>> {
         let (letter, begin) = (Family::Twin.letter(), group_begin(group));
-        let names = match self.one_slot {
-            true => [0, 1].map(|i| tagged(&format!("{letter}{which}{i}"), begin + which)),
-            false => [0, 1 + which].map(|i| tagged(&format!("{letter}{which}"), begin + i)),
+        let names = match self.spread {
+            Spread::Slot(_) => {
+                [0, 1].map(|i| tagged(&format!("{letter}{which}{i}"), begin + which))
+            }
+            Spread::Group => [0, 1 + which].map(|i| tagged(&format!("{letter}{which}"), begin + i)),
+            Spread::Groups(other) => {
+                let pair = format!("{letter}{which}of{}and{}", group.min(other), group.max(other));
+                [group.min(other), group.max(other)]
+                    .map(|group| tagged(&pair, group_begin(group) + which))
+            }
         };
         names.map(String::into_bytes).into()
     }

@@ -16,7 +16,7 @@ use crate::machine::{Machine, START_MS, Waiter};
 use crate::outcome::Outcome;
 use crate::random::Random;
 use crate::witness::Witness;
-use crate::workload::{GROUPS, Op, Workload, used_slots};
+use crate::workload::{GROUPS, Op, Workload, group_begin, used_slots};
 use commands::{has_copies, start, take_replies};
 use messages::Written;
 use petrel_cluster::mutation::break_rule;
@@ -335,6 +335,7 @@ impl World {
         if member.connections[at].pending.len() >= PIPELINE_MAX {
             return 0;
         }
+        self.workload.primaries = primaries(member.core.view());
         let mut ops = if self.random.one_in(16) {
             self.workload.watched(&mut self.random, self.tokens + 1)
         } else if self.random.one_in(150) {
@@ -659,7 +660,7 @@ impl World {
         }
     }
 
-    /// Lets a node commit to several lanes, and sends only one of them.
+    /// Lets a node commit to several lanes, and sends only one of them, or all to one node.
     fn send_half_of_a_commit(&mut self, node: u16) {
         self.set_member_time(node);
         let member = &mut self.members[usize::from(node)];
@@ -668,16 +669,20 @@ impl World {
             member.core.route(&[begin, begin + 1, begin + 2]) == Route::Here
         };
         let Some(group) = (0..GROUPS).find(is_primary) else { return };
-        let op = self.workload.write_twins(&mut self.random, group);
-        self.tokens += 1;
-        let place = (0, self.tokens);
-        let _ = start(member, place, &op, &self.witness);
-        let Some((_, to)) = self.links.iter().map(|(link, _)| link).find(|(from, _)| *from == node)
-        else {
+        self.workload.primaries = primaries(member.core.view());
+        for op in self.workload.write_slots(&mut self.random, group) {
+            self.tokens += 1;
+            let _ = start(member, (0, self.tokens), &op, &self.witness);
+        }
+        let links = self.links.iter().map(|(link, _)| link).filter(|(from, _)| *from == node);
+        let links: Vec<(u16, u16)> = links.collect();
+        if links.is_empty() {
             return;
-        };
+        }
+        let (_, to) = *self.random.pick(&links);
         let mut bytes = Vec::new();
-        if member.core.send(Node(to), 1, Acknowledge::WithRecords, &mut bytes).is_any
+        let budget = if self.random.one_in(2) { 1 } else { 64 << 10 };
+        if member.core.send(Node(to), budget, Acknowledge::WithRecords, &mut bytes).is_any
             && let Some(direction) = self.links.get_mut(&(node, to))
         {
             direction.pipe.push(self.now, bytes);
@@ -730,6 +735,7 @@ impl World {
         let witness = self.witness.borrow();
         outcome.violations = witness.violations.clone();
         (outcome.reads, outcome.commits) = (witness.reads, witness.commits);
+        outcome.spread = witness.spread;
         (outcome.forwarded, outcome.messages) = (witness.forwarded, witness.messages);
         outcome.flushes = witness.flushes;
         for member in &self.members {
@@ -738,6 +744,12 @@ impl World {
         }
         outcome
     }
+}
+
+/// The primary of each group of slots.
+fn primaries(view: &View) -> Vec<u16> {
+    let primary = |slot| view.slots.primary(slot).map_or(u16::MAX, |primary| primary.0);
+    (0..GROUPS).map(group_begin).map(primary).collect()
 }
 
 /// A map in which all members own all slots, and each group of slots has the given primary.

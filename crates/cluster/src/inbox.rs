@@ -129,6 +129,11 @@ impl Inbox {
         Ok(())
     }
 
+    /// All members have applied everything up to this position.
+    pub fn stable(&self) -> u64 {
+        self.stable
+    }
+
     /// The next record to apply.
     pub fn front(&self) -> Option<&Placed> {
         self.queue.front()

@@ -20,7 +20,7 @@ use crate::slot_map::Node;
 use crate::view::{NODES_MAX, NodeSet};
 use crate::wire::positions::LanePosition;
 use crate::wire::{
-    BatchHead, HEADER_LEN, KeptHead, LANES, is_ordered, len_with_gap, put_batch_head,
+    BatchHead, HEADER_LEN, KeptHead, LANES, is_of_commit, is_ordered, len_with_gap, put_batch_head,
     put_joined_with_gap,
 };
 use std::collections::VecDeque;
@@ -174,6 +174,20 @@ impl Lane {
     /// Members that were cut off and have to rejoin; [`crate::wire::Frame::CutOff`] notifies them.
     pub fn cut_off(&self) -> NodeSet {
         self.cut_off
+    }
+
+    /// Lets commits of several slots be sent that wait until earlier changes have another owner.
+    pub fn release_commits(&mut self) {
+        for entry in self.entries.iter_mut().filter(|entry| is_of_commit(&entry.record)) {
+            let before = entry.bytes();
+            entry.needs = Box::default();
+            if let Some(kept) = entry.for_origin.as_mut().and_then(|origin| origin.kept.as_mut()) {
+                kept.needs = Box::default();
+            }
+            let less = before - entry.bytes();
+            self.bytes -= less;
+            self.all_bytes.fetch_sub(less, Relaxed);
+        }
     }
 
     /// Appends a record for the given members, or for all, and returns its position. If none of

@@ -4,8 +4,13 @@
 //! execute - mutators - record(effect) ... - committed, stripes locked - lock lanes, ascending
 //!                                         one lane:       effects
 //!                                         several lanes:  effects in the first, parts in others
+//!                                         several slots of few owners each: `commit.rs`
 //! answers of blocked commands that the commit served: appended after it
 //! ```
+
+mod commit;
+
+pub use commit::{note_more_slots, note_slots};
 
 use crate::directory::Directory;
 use crate::elide_args::Arguments;
@@ -504,7 +509,7 @@ impl Lanes {
     /// been sent its changes before.
     fn is_held(&self, need: Need, to: Node) -> bool {
         let is_owner = self.safe.owners(need.slot).contains(to);
-        !is_owner && !is_broken(Mutation::ShowUnsafe) && !self.safe.is_safe(need)
+        !is_owner && !is_broken(Mutation::ShowUnsafe) && !self.safe.is_replicated(need)
     }
 }
 
@@ -520,6 +525,7 @@ impl SinkSource for LaneSource {
             touched: Vec::new(),
             slots: Vec::new(),
             slots_used: 0,
+            is_atomic: false,
             messages: Vec::new(),
             room: Vec::new(),
         })
@@ -554,6 +560,9 @@ struct LaneSink {
     /// use.
     slots: Vec<SlotGroup>,
     slots_used: usize,
+    /// The commit has other changes than removals of expired and evicted keys, each of which may be
+    /// a commit of its own.
+    is_atomic: bool,
     /// Published messages, appended after the effects, with their lanes.
     messages: Vec<(usize, Vec<u8>)>,
     room: Vec<u8>,
@@ -627,6 +636,15 @@ impl EffectSink for LaneSink {
                 let is_removed = matches!(effect, Effect::Remove { .. });
                 self.record_copies(slot, head.db, key, is_removed);
             }
+            self.is_atomic |= !commit::is_upkeep(effect);
+            if let Effect::CopyFrom { key, from, value: Some(value), .. } = *effect
+                && slot_of(from) != slot
+            {
+                // A receiver may lack the other key.
+                let store = Effect::Store { key, value, expiry: value.expiry() };
+                self.group_of(slot).group.add_encoded(head.db, &store, None);
+                return encoded;
+            }
             return Some(self.group_of(slot).group.add_encoded(head.db, effect, encoded));
         }
         self.touch(key);
@@ -652,12 +670,8 @@ impl EffectSink for LaneSink {
             return;
         }
         let mut names = Vec::new();
-        for of_slot in &mut self.slots[..std::mem::take(&mut self.slots_used)] {
-            let tags = served.iter().map(|served| served.tag);
-            let names = Tags::of(&mut names, tags.filter(|tag| tag.slot == of_slot.slot));
-            self.lanes.append_slot(of_slot, names, &mut self.room);
-            of_slot.group.clear();
-            of_slot.copied.clear();
+        if self.slots_used != 0 {
+            self.append_slots(&served);
         }
         if self.which != 0 {
             let names = Tags::of(&mut names, served.iter().map(|served| served.tag));

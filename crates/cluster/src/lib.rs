@@ -24,7 +24,7 @@
 //! | `inbox` | received lanes of other nodes |
 //! | `origin` | forwarded commands that await their answers |
 //! | `elide_args` | removes arguments from effects that return to the command's origin |
-//! | `reconcile` | changes of primary, and recovery of a dead member's records |
+//! | `reconcile`, `owners_recovery` | changes of primary, and recovery of a dead member's records |
 //! | `node` | the state machine that combines all of these |
 
 pub mod allocate;
@@ -39,6 +39,7 @@ mod local_slots;
 pub mod mutation;
 pub mod node;
 mod origin;
+mod owners_recovery;
 mod reconcile;
 mod safe;
 pub mod slot;

@@ -39,6 +39,13 @@ pub enum Mutation {
     AppendAnyway,
     /// An origin is answered though changes of others before its own are not safe.
     OvertakeOthers,
+    /// A commit of several slots is sent to others than a slot's owners though the slot's changes
+    /// before it are on no second owner.
+    CommitEarly,
+    /// The recovery decides on the changes of such a commit slot by slot.
+    RecoverParts,
+    /// A commit may survive though changes that its command has read in other slots are lost.
+    ForgetReads,
 }
 
 #[cfg(feature = "mutations")]

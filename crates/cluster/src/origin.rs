@@ -25,6 +25,8 @@ pub(crate) struct Flight {
     pub call: Call,
     pub sent: Option<Sent>,
     pub answer: Option<HeldAnswer>,
+    /// Whether it was sent to a primary that has died.
+    pub was_lost: bool,
     /// The client was answered while the primary was unreachable. The command may have been
     /// executed, and copies of its keys may be on their way.
     pub is_given_up: bool,
@@ -67,6 +69,11 @@ impl SlotQueue {
         unanswered.map_or(self.last + 1, |flight| flight.oseq)
     }
 
+    /// The first command that was not sent and has no answer.
+    pub fn unsent(&self) -> Option<&Flight> {
+        self.flights.iter().find(|flight| flight.sent.is_none() && flight.answer.is_none())
+    }
+
     pub fn remove(&mut self, oseq: u64) -> Option<Flight> {
         let at = self.flights.binary_search_by_key(&oseq, |flight| flight.oseq).ok()?;
         self.flights.remove(at)
@@ -78,15 +85,18 @@ impl SlotQueue {
     }
 
     /// Marks the first command that satisfies `is_lost` and all after it for sending again, except
-    /// answered ones.
-    pub fn send_again(&mut self, is_lost: impl Fn(&Flight) -> bool) -> bool {
+    /// answered ones. `is_dead`: the primary has died.
+    pub fn send_again(&mut self, is_dead: bool, is_lost: impl Fn(&Flight) -> bool) -> bool {
         let is_open = |flight: &Flight| flight.answer.is_none();
         let Some(at) = self.flights.iter().position(|flight| is_open(flight) && is_lost(flight))
         else {
             return false;
         };
         let behind = self.flights.iter_mut().skip(at).filter(|flight| flight.answer.is_none());
-        behind.for_each(|flight| flight.sent = None);
+        behind.for_each(|flight| {
+            flight.was_lost |= is_dead && flight.sent.is_some();
+            flight.sent = None;
+        });
         true
     }
 }
@@ -116,6 +126,11 @@ impl LastExecuted {
     /// Sequence number of the last command of an origin and slot; 0 for none.
     pub fn of(&mut self, origin: Identity, slot: Slot) -> &mut u64 {
         self.0.entry((origin, slot)).or_default()
+    }
+
+    /// Like [`LastExecuted::of`], without an entry for a new origin or slot.
+    pub fn known(&self, origin: Identity, slot: Slot) -> u64 {
+        self.0.get(&(origin, slot)).copied().unwrap_or(0)
     }
 
     /// Records that a command was executed.
@@ -157,8 +172,9 @@ impl Origin {
         let queue = self.queues.entry(slot).or_default();
         queue.last += 1;
         let oseq = queue.last;
-        let (sent, answer, is_given_up) = (None, None, false);
-        queue.flights.push_back(Flight { oseq, token, call, sent, answer, is_given_up });
+        let (sent, answer, was_lost, is_given_up) = (None, None, false, false);
+        let flight = Flight { oseq, token, call, sent, answer, was_lost, is_given_up };
+        queue.flights.push_back(flight);
         oseq
     }
 

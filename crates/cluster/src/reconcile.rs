@@ -11,6 +11,7 @@
 use crate::inbox::Inbox;
 use crate::lanes::lane_of;
 use crate::mutation::{Mutation, is_broken};
+use crate::owners_recovery::OwnersRecovery;
 use crate::slot::{Slot, SlotSet, slot_of};
 use crate::slot_map::{Node, SlotMap};
 use crate::view::{Identity, NodeSet};
@@ -107,7 +108,7 @@ pub(crate) enum Stage {
 }
 
 /// A record, and the members that have reported it.
-type Known = (NodeSet, Arc<[u8]>);
+pub(crate) type Known = (NodeSet, Arc<[u8]>);
 
 /// Adds a reported record. Importers and holders of copies report a kept record without the distance
 /// to the one before it. The form with the distance replaces theirs in any order of the reports.
@@ -117,33 +118,6 @@ fn add(known: &mut BTreeMap<u64, Known>, from: Node, seq: u64, record: &[u8]) {
     *by = by.with(from);
     if is_kept(record) && !is_kept(form) {
         *form = record.into();
-    }
-}
-
-/// The records of each slot that are recovered from a lane.
-struct Prefixes {
-    /// Everything up to this position was applied here.
-    applied: u64,
-    /// By slot: position of its last record.
-    ends: BTreeMap<Slot, u64>,
-}
-
-impl Prefixes {
-    /// Adds a record if an owner has it, or if it continues the slot's records: `back` is the
-    /// distance to the one before it, where its origin has kept it.
-    fn extend(&mut self, slot: Slot, (seq, back): (u64, Option<u64>), is_followed: bool) -> bool {
-        let continues = |back: u64| {
-            let before = seq.saturating_sub(back);
-            let end = self.ends.get(&slot).copied().unwrap_or(0);
-            let is_there = back == 0 || before <= self.applied.max(end);
-            is_there || is_broken(Mutation::AppendAnyway)
-        };
-        let is_kept = back.is_some_and(continues) && !is_broken(Mutation::IgnoreKept);
-        let is_part = is_followed || is_kept;
-        if is_part {
-            self.ends.insert(slot, seq);
-        }
-        is_part
     }
 }
 
@@ -162,6 +136,8 @@ pub(crate) struct DeadMember {
     /// By lane: the reported records by position.
     known: Vec<BTreeMap<u64, Known>>,
     upto: [u64; LANES],
+    /// By lane: all members have applied everything up to this position.
+    stable: [u64; LANES],
     reported: [NodeSet; LANES],
     /// By lane: the decided end, from a member that has already completed the recovery.
     decided: [Option<u64>; LANES],
@@ -178,6 +154,7 @@ impl DeadMember {
             reconciled_by: NodeSet::default(),
             known: vec![BTreeMap::new(); LANES],
             upto: [0; LANES],
+            stable: [0; LANES],
             reported: [NodeSet::default(); LANES],
             decided: [None; LANES],
         }
@@ -189,7 +166,7 @@ impl DeadMember {
         self.epoch = epoch;
         self.reported = [NodeSet::default(); LANES];
         self.known.iter_mut().for_each(BTreeMap::clear);
-        (self.upto, self.decided) = ([0; LANES], [None; LANES]);
+        (self.upto, self.stable, self.decided) = ([0; LANES], [0; LANES], [None; LANES]);
     }
 
     pub fn record(&mut self, lane: usize, from: Node, (seq, record): (u64, &[u8])) {
@@ -198,8 +175,16 @@ impl DeadMember {
         }
     }
 
-    pub fn record_end(&mut self, lane: usize, from: Node, upto: u64, is_reconciled: bool) {
+    /// Records that a member has reported everything that it knows of a lane up to `upto`.
+    pub fn record_end(
+        &mut self,
+        lane: usize,
+        from: Node,
+        (upto, stable): (u64, u64),
+        is_reconciled: bool,
+    ) {
         self.upto[lane] = self.upto[lane].max(upto);
+        self.stable[lane] = self.stable[lane].max(stable);
         self.reported[lane] = self.reported[lane].with(from);
         if is_reconciled {
             self.decided[lane] = Some(upto);
@@ -235,42 +220,23 @@ impl DeadMember {
 
     /// Like [`DeadMember::decide`], where members hold only some slots. For each slot that `me`
     /// owned it applies the records that any other owner has. Each owner has a prefix of the slot's
-    /// records without gaps, and each record is of one slot, so the longest prefix is the result.
-    /// Records that the origins of their commands keep are appended to it.
+    /// records without gaps, so the longest prefix is the result. Records that the origins of their
+    /// commands keep are appended to it, and commits of several slots ([`OwnersRecovery`]).
     pub fn decide_by_owners(&mut self, me: Node, former: &[FormerPrimary], inboxes: &mut [Inbox]) {
-        for (lane, inbox) in inboxes.iter_mut().enumerate() {
-            let (cut, applied) = (self.upto[lane].max(inbox.received()), inbox.applied());
-            let mut known = std::mem::take(&mut self.known[lane]);
+        for (lane, inbox) in inboxes.iter().enumerate() {
             for (seq, record) in inbox.queued() {
-                add(&mut known, me, *seq, record);
+                add(&mut self.known[lane], me, *seq, record);
             }
-            let mut prefixes = Prefixes { applied, ends: BTreeMap::new() };
-            let mut kept: BTreeMap<u64, Arc<[u8]>> = BTreeMap::new();
-            let mut epoch = inbox.end_epoch;
-            for (seq, (by, record)) in known.into_iter().filter(|(seq, _)| *seq > applied) {
-                let (back, group) = match Record::read(&record) {
-                    Ok(Record::End { epoch: ended }) => {
-                        epoch = ended;
-                        (None, None)
-                    }
-                    Ok(Record::Effects { group, .. }) => (None, Some(group)),
-                    Ok(Record::Kept { back, record }) => match Record::read(record) {
-                        Ok(Record::Effects { group, .. }) => (Some(back), Some(group)),
-                        _ => continue,
-                    },
-                    _ => (None, None),
-                };
-                let is_applied = group.is_none_or(|group| {
-                    let Some(slot) = slot_of_group(group) else { return false };
-                    let followers = self.followers(former, slot, epoch);
-                    let is_followed = followers.0 & by.0 != 0;
-                    followers.contains(me) && prefixes.extend(slot, (seq, back), is_followed)
-                });
-                if is_applied && (by.contains(me) || !is_broken(Mutation::NoTails)) {
-                    kept.insert(seq, record);
-                }
-            }
-            inbox.replace_queue(kept.into_iter().collect(), cut);
+        }
+        let known = std::mem::replace(&mut self.known, vec![BTreeMap::new(); LANES]);
+        let applied = std::array::from_fn(|lane| inboxes[lane].applied());
+        let ended = std::array::from_fn(|lane| inboxes[lane].end_epoch);
+        let followers = |slot, epoch| self.followers(former, slot, epoch);
+        let recovery = OwnersRecovery::new(me, (known, self.stable), (applied, ended), &followers);
+        let (queues, last) = recovery.run();
+        for (lane, (inbox, queue)) in inboxes.iter_mut().zip(queues).enumerate() {
+            let cut = self.upto[lane].max(inbox.received()).max(last[lane]);
+            inbox.replace_queue(queue.into_iter().collect(), cut);
         }
         self.stage = Stage::Applying;
     }

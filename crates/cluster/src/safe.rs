@@ -134,6 +134,13 @@ impl Safe {
         }
     }
 
+    /// The last change of a slot, unless another owner has applied it. The lane of the slot is
+    /// locked.
+    pub fn unreplicated(&self, slot: Slot) -> Option<Need> {
+        let position = self.slots[usize::from(slot)].changed.load(Relaxed);
+        Some(Need { slot, position }).filter(|need| !self.is_replicated(*need))
+    }
+
     /// The last change of a slot that `node` does not keep, unless it is safe. The lane of the slot
     /// is locked.
     pub fn need_of_others(&self, slot: Slot, node: Node) -> Option<Need> {
@@ -176,9 +183,11 @@ impl Safe {
     /// Whether another owner of the slot has applied the change, or the slot has no other owner
     /// that was a member when it was made.
     pub fn is_safe(&self, need: Need) -> bool {
-        if !self.is_required() {
-            return true;
-        }
+        !self.is_required() || self.is_replicated(need)
+    }
+
+    /// Like [`Safe::is_safe`], also if replies do not wait for that.
+    pub fn is_replicated(&self, need: Need) -> bool {
         let (lane, mut is_awaited) = (lane_of(need.slot), false);
         for owner in self.owners(need.slot).iter() {
             let progress = self.progress(lane, owner);

@@ -139,6 +139,13 @@ pub trait Cluster: Send + Sync {
         None
     }
 
+    /// Notes that the command which this thread executes next reads or changes keys of these slots:
+    /// its changes do not survive the death of this node without the changes that it has read.
+    fn note_slots(&self, _: &[HashSlot]) {}
+
+    /// Adds slots of keys that a script's command reads or changes.
+    fn note_more_slots(&self, _: &[HashSlot]) {}
+
     /// Whether keys of a slot may be read here. The result is valid as long as that of
     /// [`Cluster::primary_of`].
     fn is_readable(&self, slot: HashSlot) -> bool;

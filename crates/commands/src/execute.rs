@@ -80,8 +80,6 @@ pub struct Executor {
     pub(crate) special_flags: Flags,
     /// A script is calling commands.
     pub(crate) within_script: bool,
-    /// Hash slot that the current script has written to, if a commit is limited to one slot.
-    pub(crate) script_slot: Option<HashSlot>,
     /// Hash slot that the current script has used, if it may use one only ([`Moment::ONE_SLOT`]).
     pub(crate) one_slot: Option<HashSlot>,
     /// Hash slots of the current transaction, to which a command of all primaries is limited here.
@@ -185,7 +183,6 @@ impl Executor {
             draft: None,
             special_flags,
             within_script: false,
-            script_slot: None,
             one_slot: None,
             shown: ShownSlots::default(),
             share: None,

@@ -84,9 +84,13 @@ impl Fail {
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
     );
 
-    /// A command on several keys of different primaries, if it does not work on each key by itself.
+    /// A command on keys of several hash slots, of a client that speaks Redis Cluster's protocol.
     pub const CROSS_SLOT: Fail =
         Fail::fixed("CROSSSLOT Keys in request don't hash to the same slot");
+    /// A command on several keys of different primaries, if it does not work on each key by itself.
+    pub const SEVERAL_PRIMARIES: Fail = Fail::fixed(
+        "CROSSSLOT Keys in request belong to several members of the cluster: let them share a hash tag, as {user}:a and {user}:b",
+    );
     /// A command on keys of a slot that changes its primary.
     pub const PRIMARY_CHANGING: Fail = Fail::fixed("TRYAGAIN The primary of the key is changing");
     /// A command to be forwarded while too many are pending.

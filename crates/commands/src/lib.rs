@@ -9,6 +9,7 @@ pub mod acl;
 mod admit;
 mod answer;
 mod arguments;
+mod arrays;
 pub mod aux_state;
 mod aux_values;
 mod bitmaps;
@@ -114,6 +115,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     sketches::cuckoo::COMMANDS,
     sketches::top_k::COMMANDS,
     sketches::t_digest::COMMANDS,
+    arrays::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,

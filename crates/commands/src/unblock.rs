@@ -348,10 +348,9 @@ impl Executor {
     /// Builds the call that continues a block at the primary of its keys.
     pub fn call_again(&self, blocked: &Blocked) -> Call {
         let args = blocked.args();
-        let (mut slots, mut by_key) = (Vec::new(), false);
+        let mut slots = Vec::new();
         if let Some(cluster) = self.shared.cluster.get() {
             add_slots(self.command_of(blocked), &args, &**cluster, &mut slots);
-            by_key = slots.len() > 1 && !cluster.holds_all();
         }
         let left = blocked.deadline.map(|at| at.saturating_sub(self.ks.now_ms()).max(0) as u64);
         Call {
@@ -359,7 +358,6 @@ impl Executor {
             db: blocked.db,
             resp3: blocked.protocol == Protocol::Resp3,
             wait_ms: left,
-            by_key,
             commands: vec![args.iter().map(|arg| arg.to_vec()).collect()],
             ..Call::default()
         }

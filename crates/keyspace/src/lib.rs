@@ -50,6 +50,16 @@ pub mod custom {
     pub const PACKED_MAX: usize = crate::structures::sizes::PACKED_MAX - 1;
 }
 
+/// Arrays.
+pub mod array {
+    pub use crate::structures::array::ArrayValue;
+    pub use crate::structures::array::change::{
+        insert, remove, remove_ranges, ring, seek, set, set_pairs,
+    };
+    pub use crate::structures::array::rdb::TYPE;
+    pub use petrel_array::{Array, Element, INDEX_MAX, SliceFigures};
+}
+
 /// Bloom filters.
 pub mod bloom {
     pub use crate::structures::bloom::Filter;
@@ -90,9 +100,9 @@ pub mod top_k {
 
 /// t-digests.
 pub mod t_digest {
-    pub use crate::structures::t_digest::Digest;
     pub use crate::structures::t_digest::change::{add, make, reset};
     pub use crate::structures::t_digest::rdb::TYPE;
+    pub use crate::structures::t_digest::{DigestRef, loaded};
     pub use petrel_sketch::t_digest::{COMPRESSION_MAX, Overflow, TDigest};
 }
 

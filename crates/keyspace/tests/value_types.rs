@@ -2,7 +2,7 @@
 
 use petrel_keyspace::custom::{
     CustomChange, CustomValue, Held, LoadError, Loaded, MALFORMED_CHANGE, PACKED_MAX, RdbForm,
-    Slot, TypeNumber, ValueType, add_type, type_of_module, type_of_number,
+    Shown, Slot, TypeNumber, ValueType, add_type, type_of_module, type_of_number,
 };
 use petrel_keyspace::{Effect, Handle, Keyspace, Options, Origin, Type, View};
 use std::sync::{Arc, Mutex};
@@ -16,6 +16,7 @@ const MODULE: u64 = 0x1111_2222_3333_4400;
 static CELL: ValueType = ValueType {
     number: TypeNumber(201),
     name: "cell",
+    shown: Shown::MODULE,
     form: RdbForm::Module { numbers: &[MODULE], of: |_| MODULE },
     rdb_version: 9,
     head: |_, _| {},
@@ -126,6 +127,7 @@ const CELL_NUMBER: TypeNumber = TypeNumber(201);
 const COPY: ValueType = ValueType {
     number: TypeNumber(202),
     name: "copy",
+    shown: Shown::MODULE,
     form: RdbForm::TypeByte(200),
     rdb_version: 9,
     head: |_, _| {},

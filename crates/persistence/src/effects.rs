@@ -141,7 +141,22 @@ pub fn apply_group(
     origin: Origin,
     hashes: &mut Vec<KeyHash>,
 ) -> Result<(), GroupError> {
-    lock_and(handle, group, hashes, |handle| apply_held(handle, group, origin))
+    lock_and(handle, &[group], hashes, |handle| apply_held(handle, group, origin))
+}
+
+/// Like [`apply_group`], for several groups that others see all of or nothing of.
+///
+/// # Errors
+/// Those of [`apply_group`].
+pub fn apply_groups(
+    handle: &mut Handle,
+    groups: &[&[u8]],
+    origin: Origin,
+    hashes: &mut Vec<KeyHash>,
+) -> Result<(), GroupError> {
+    lock_and(handle, groups, hashes, |handle| {
+        groups.iter().try_for_each(|group| apply_held(handle, group, origin))
+    })
 }
 
 /// First bytes of the member of an `SREM` or `SMOVE` in a stream of commands: a group follows that
@@ -303,17 +318,21 @@ fn hold(handle: &mut Handle, mut hashes: impl Iterator<Item = KeyHash> + Clone, 
     }
 }
 
-/// Holds the stripes of the keys of a group while it is applied.
+/// Holds the stripes of the keys of groups while they are applied.
 fn lock_and(
     handle: &mut Handle,
-    group: &[u8],
+    groups: &[&[u8]],
     hashes: &mut Vec<KeyHash>,
     apply: impl FnOnce(&mut Handle) -> Result<(), GroupError>,
 ) -> Result<(), GroupError> {
     hashes.clear();
-    let (whole, beyond) = find_keys(handle, group, |_, hash| hashes.push(hash))?;
-    if let Some(db) = beyond {
-        return Err(GroupError::Database(db));
+    let mut whole = false;
+    for group in groups {
+        let (is_whole, beyond) = find_keys(handle, group, |_, hash| hashes.push(hash))?;
+        if let Some(db) = beyond {
+            return Err(GroupError::Database(db));
+        }
+        whole |= is_whole;
     }
     if hashes.is_empty() && !whole {
         return Ok(());
@@ -338,7 +357,7 @@ pub fn apply_to_copies(
     hashes: &mut Vec<KeyHash>,
     mut absent: impl FnMut(u16, &[u8]),
 ) -> Result<(), GroupError> {
-    lock_and(handle, group, hashes, |handle| {
+    lock_and(handle, &[group], hashes, |handle| {
         each(group, |db, logged| {
             let Some(bytes) = logged.key() else { return Ok(()) };
             if !is_there(handle, db, bytes) {

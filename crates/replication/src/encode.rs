@@ -50,6 +50,13 @@ pub struct Understood {
     pub databases: u16,
 }
 
+impl Understood {
+    /// Whether replicas have no such type of value.
+    fn lacks_type(&self, value: View<'_>) -> bool {
+        matches!(value.type_of(), Type::Custom(of) if !value::is_of_redis(of, self.version_max))
+    }
+}
+
 /// Writes the whole form of auxiliary state as commands for servers that load RDB of at most this
 /// version; false if Redis has no such state.
 pub type WriteAux = fn(&[u8], &[u8], u16, &mut dyn CommandWriter) -> bool;
@@ -213,13 +220,13 @@ impl Encoder {
         let commands = &mut self.commands;
         match *effect {
             Effect::Put { key, value, expiry } => self.put(key, value, expiry),
-            Effect::Store { key, value, .. } if is_unknown_to_redis(value) => {
+            Effect::Store { key, value, .. } if self.understood.lacks_type(value) => {
                 commands.command("DEL", &[key]);
                 self.hide(db, key, effect);
             }
             Effect::Store { key, value, expiry } => self.store(key, value, expiry),
-            Effect::CopyFrom { key, from_db, from, value, moved } => match value {
-                Some(value) if is_unknown_to_redis(value) => {
+            Effect::CopyFrom { key, from_db, from, value, moved } => match custom(value) {
+                Some(value) if self.understood.lacks_type(value) => {
                     self.hide_copy((db, key), (from_db, from), effect);
                 }
                 Some(value) if !moved || from_db != db => self.store(key, value, value.expiry()),
@@ -267,9 +274,10 @@ impl Encoder {
             Effect::FieldRemove { key, field, .. } => gather!(commands, "HDEL", key, field),
             Effect::Stream { key, change } => self.stream(key, change),
             Effect::Custom { key, of, change } => {
+                let is_known = value::is_of_redis(of, self.understood.version_max);
                 match type_of_number(of).and_then(|of| of.commands) {
-                    Some(write) => write(key, change, commands),
-                    None => self.hide(db, key, effect),
+                    Some(write) if is_known => write(key, change, commands),
+                    _ => self.hide(db, key, effect),
                 }
             }
             Effect::Aux { name, bytes } => self.aux(name, bytes),
@@ -485,8 +493,9 @@ impl Encoder {
     }
 }
 
-fn is_unknown_to_redis(value: View<'_>) -> bool {
-    matches!(value.type_of(), Type::Custom(of) if !value::is_of_redis(of))
+/// A copied value, if it is a value type's: Redis cannot copy most of these.
+fn custom(value: Option<View<'_>>) -> Option<View<'_>> {
+    value.filter(|value| matches!(value.type_of(), Type::Custom(_)))
 }
 
 fn push_name(end: End) -> &'static str {

@@ -1,4 +1,5 @@
 use super::*;
+use petrel_keyspace::custom::{CustomChange, TypeNumber};
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
 use petrel_keyspace::{Keyspace, Options, bloom};
 use petrel_resp::{Limits, Parsed, Resume, parse};
@@ -175,6 +176,18 @@ fn streams() {
         ["XCLAIM x g c 0 5-1 TIME 8 RETRYCOUNT 2 FORCE JUSTID"]
     );
     assert_eq!(of(&[stream(pending(None))]), ["XNACK x g SILENT IDS 1 5-1 RETRYCOUNT 2 FORCE"]);
+}
+
+/// Servers that load RDB up to version 13 have no arrays.
+#[test]
+fn changes_of_arrays_are_commands_or_hidden() {
+    let change = CustomChange { op: 0, body: b"\x07\x01a\x00" };
+    let set = Effect::Custom { key: b"x", of: TypeNumber::ARRAY, change };
+    assert_eq!(of(&[set]), ["ARSET x 7 a "]);
+    let old = Understood { version_max: 13, ..UNDERSTOOD };
+    let hidden = lines(old, &[(0, set)]);
+    assert_eq!(hidden[..2], ["MULTI", "REPLCONF capa petrel-members"]);
+    assert!(hidden[2].starts_with("SREM x ") && hidden[3] == "EXEC", "{hidden:?}");
 }
 
 #[test]

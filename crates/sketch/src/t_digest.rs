@@ -6,6 +6,8 @@
 //! order of arithmetic are those of t-digest-c (MIT License, Copyright (c) 2019 Bob Rudis), so that
 //! replies are those of RedisBloom; the order of nodes with equal means is that in which they came.
 
+pub mod packed;
+
 use crate::allocated;
 
 /// Largest compression: a merge sorts 6 nodes for each.
@@ -267,16 +269,6 @@ impl TDigest {
         let mut merged = self.duplicate();
         merged.compress();
         look(&merged)
-    }
-
-    /// Forgets all numbers.
-    pub fn reset(&mut self) {
-        self.count_snapshot();
-        let compression = self.compression();
-        if let Some(empty) = TDigest::new(compression) {
-            let snapshot = self.snapshot.take();
-            *self = TDigest { snapshot, ..empty };
-        }
     }
 
     /// A copy without a snapshot.

@@ -178,6 +178,8 @@ bitset! {
         TOPK = 25 "topk",
         /// t-digests.
         TDIGEST = 26 "tdigest",
+        /// Arrays.
+        ARRAY = 27 "array",
     }
 }
 
@@ -225,6 +227,8 @@ pub enum Group {
     SortedSet,
     /// Hashes.
     Hash,
+    /// Arrays.
+    Array,
     /// Bitmaps.
     Bitmap,
     /// HyperLogLogs.
@@ -256,6 +260,7 @@ impl Group {
             Self::Set => "set",
             Self::SortedSet => "sorted-set",
             Self::Hash => "hash",
+            Self::Array => "array",
             Self::Bitmap => "bitmap",
             Self::HyperLogLog => "hyperloglog",
             Self::Geo => "geo",

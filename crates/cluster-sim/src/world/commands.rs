@@ -7,6 +7,7 @@ use crate::names::parse;
 use crate::outcome::Outcome;
 use crate::witness::Witness;
 use crate::workload::{Op, Watch, is_flush};
+use petrel_cluster::lanes::note_slots;
 use petrel_cluster::wire::Tag;
 use petrel_cluster::{Call, ClusterNode, Identity, Reply, Route};
 use std::cell::RefCell;
@@ -15,7 +16,9 @@ use std::rc::Rc;
 
 /// Whether a command reads keys that are present as copies.
 pub(super) fn has_copies(core: &ClusterNode, machine: &mut Machine, op: &Op) -> bool {
+    // Copies of several slots are not of one moment.
     !op.reads.is_empty()
+        && op.slots.len() == 1
         && core.may_read_copies(&op.slots)
         && op.reads.iter().all(|(db, key)| machine.has(*db, key))
 }
@@ -53,10 +56,10 @@ pub(super) fn start(
                 let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
                 let (slots, commands) = (slots.clone(), commands.clone());
                 let slot = slots[0];
-                let by_key = !op.reads.is_empty();
-                let wants_copies = by_key && !is_transaction && slots.len() == 1;
+                let only_reads = !op.reads.is_empty();
+                let wants_copies = only_reads && !is_transaction && slots.len() == 1;
                 let call = Call { slots, db, is_transaction, client, commands, ..Call::default() };
-                let call = Call { by_key, wants_copies, ..call };
+                let call = Call { wants_copies, ..call };
                 let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
                 let tag = Tag { origin: identity, slot, oseq };
                 member.away.insert(token, (connection, tag));
@@ -87,6 +90,8 @@ fn execute_here(
         op.commands.iter().map(|command| command.iter().map(Vec::as_slice).collect()).collect();
     let slot = op.slots[0];
     let before = member.machine.position(slot);
+    note_slots(&op.slots);
+    member.machine.note_slots(&op.slots);
     let reply = member.machine.run_of((identity, client), op.db, op.is_transaction, &commands);
     member.machine.report();
     if op.reads.is_empty() {

@@ -5,11 +5,11 @@ use super::{Host, Node, Reply};
 use crate::lanes::{FROM_PEERS, lane_of};
 use crate::mutation::{Mutation, is_broken};
 use crate::origin::HeldAnswer;
-use crate::reconcile::slot_of_group;
+use crate::reconcile::{FormerPrimary, slot_of_group};
 use crate::slot::{Slot, slot_of};
 use crate::view::{Identity, NodeSet};
-use crate::wire::{LANES, Parts, Record, Tag};
-use petrel_persistence::effects::{apply_group, visit_keys};
+use crate::wire::{Change, Changes, LANES, Parts, Record, Tag, put_record};
+use petrel_persistence::effects::{apply_group, apply_groups, apply_to_copies, visit_keys};
 use petrel_persistence::log::Malformed;
 use std::sync::Arc;
 
@@ -50,7 +50,11 @@ impl Node {
         let Ok(record) = read_unwrapped(&bytes) else { return false };
         let goes_on = match record {
             // Applied together with the effects, which are in the first of the commit's lanes.
-            Record::Part { .. } => is_broken(Mutation::IgnoreParts),
+            Record::Part { .. } | Record::CommitPart { .. } => is_broken(Mutation::IgnoreParts),
+            Record::Commit { parts, changes, .. } => {
+                let is_whole = is_broken(Mutation::IgnoreParts) || self.is_whole(from, parts);
+                is_whole && !changes.iter().any(|change| self.is_slot_held(from, change.slot))
+            }
             Record::Effects { parts, group, .. } => {
                 let is_whole = self.holdings.is_some()
                     || is_broken(Mutation::IgnoreParts)
@@ -69,6 +73,15 @@ impl Node {
         {
             let others = parts.iter().filter(|&(part, _)| part != lane);
             others.for_each(|(part, _)| drop(self.pop(from, part)));
+        }
+        if let Record::Commit { tag, served, parts, changes } = record {
+            if !is_broken(Mutation::IgnoreParts) {
+                let others = parts.iter().filter(|&(part, _)| part != lane);
+                others.for_each(|(part, _)| drop(self.pop(from, part)));
+            }
+            self.pop(from, lane);
+            self.apply_commit(from, tag.into_iter().chain(served.iter()), changes, host);
+            return true;
         }
         let becomes = match record {
             Record::Effects { group, .. } if self.holdings.is_some() => {
@@ -143,6 +156,8 @@ impl Node {
             Record::SlotsKnown { number } => self.on_slots_known(from, number),
             // Parts are applied with their effects; the others were handled on arrival.
             Record::Part { .. }
+            | Record::Commit { .. }
+            | Record::CommitPart { .. }
             | Record::Elided { .. }
             | Record::Kept { .. }
             | Record::Tail { .. }
@@ -170,17 +185,64 @@ impl Node {
         if self.former.is_empty() || is_broken(Mutation::ApplyEarly) {
             return false;
         }
-        let Some(inboxes) = self.inboxes.get(&from) else { return false };
         let mut is_held = false;
         let visited = visit_keys(group, |_, key| {
-            let Some(slot) = key.map(slot_of) else { return };
-            let epoch = inboxes[lane_of(slot)].end_epoch;
-            is_held |= self
-                .former
-                .iter()
-                .any(|former| former.from != from && former.epoch <= epoch && former.holds(slot));
+            is_held |= key.is_some_and(|key| self.is_slot_held(from, slot_of(key)));
         });
         visited.is_ok() && is_held
+    }
+
+    /// Like [`Node::is_held`], for one slot.
+    fn is_slot_held(&self, from: Identity, slot: Slot) -> bool {
+        if self.former.is_empty() || is_broken(Mutation::ApplyEarly) {
+            return false;
+        }
+        let Some(inboxes) = self.inboxes.get(&from) else { return false };
+        let epoch = inboxes[lane_of(slot)].end_epoch;
+        let is_earlier = |former: &FormerPrimary| former.from != from && former.epoch <= epoch;
+        self.former.iter().any(|former| is_earlier(former) && former.holds(slot))
+    }
+
+    /// Applies a commit of several slots, each as this node holds it: clients see the changes of
+    /// all slots that they may read here, or none.
+    fn apply_commit(
+        &mut self,
+        from: Identity,
+        tags: impl Iterator<Item = Tag>,
+        changes: Changes<'_>,
+        host: &mut dyn Host,
+    ) {
+        for tag in tags {
+            self.record_executed(tag);
+            self.executed.record(tag.origin, tag.slot, tag.oseq);
+        }
+        let (mut held, mut copied) = (Vec::new(), Vec::new());
+        for Change { slot, group, .. } in changes.iter().filter(|change| !change.group.is_empty()) {
+            match self.use_of(from, lane_of(slot), slot) {
+                Use::Apply => held.push(group),
+                Use::Copies(_) => copied.push(group),
+                Use::Wait => {
+                    let (tag, parts, served) = Default::default();
+                    let mut bytes = Vec::new();
+                    put_record(&mut bytes, &Record::Effects { tag, parts, served, group });
+                    self.keep_waiting(bytes.into());
+                }
+                Use::Drop => {}
+            }
+        }
+        let rules = (FROM_PEERS, self.limits.copy_idle);
+        let hashes = &mut self.hashes;
+        let handle = host.handle();
+        handle.enter();
+        let mut applied = apply_groups(handle, &held, FROM_PEERS, hashes);
+        for group in copied {
+            // Absent copies are reported at changes of their slots alone.
+            applied = applied.and(apply_to_copies(handle, group, rules, hashes, |_, _| {}));
+        }
+        handle.exit();
+        if let Err(error) = applied {
+            host.differs(from, error);
+        }
     }
 
     pub(super) fn apply(

@@ -328,8 +328,10 @@ impl Node {
             *is_unblocked = true;
             match *record {
                 Record::Tail { seq, record, .. } => dead.record(lane, from, (seq, record)),
-                Record::TailEnd { epoch, upto, is_reconciled, .. } if epoch == dead.epoch => {
-                    dead.record_end(lane, from, upto, is_reconciled);
+                Record::TailEnd { epoch, upto, stable, is_reconciled, .. }
+                    if epoch == dead.epoch =>
+                {
+                    dead.record_end(lane, from, (upto, stable), is_reconciled);
                 }
                 Record::Reconciled { .. } => dead.reconciled_by = dead.reconciled_by.with(from),
                 _ => {}

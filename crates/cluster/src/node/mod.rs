@@ -42,7 +42,7 @@ use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
 use crate::local_slots::LocalSlots;
-use crate::origin::{Finished, HeldAnswer, LastExecuted, Origin, Sent};
+use crate::origin::{Finished, HeldAnswer, LastExecuted, Origin, Sent, SlotQueue};
 use crate::reconcile::{DeadMember, FormerPrimary, PastOwners, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
@@ -124,10 +124,8 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// The primary failed before it answered; the command may have been executed.
     Unknown,
-    /// The slots of the command got several primaries; it was not executed.
-    Apart,
-    /// Like `Apart`, for a command that works on each key by itself ([`Call::by_key`]): a retry
-    /// finds the new primaries.
+    /// The slots of the command got several primaries; it was not executed. A retry finds the new
+    /// primaries.
     Moved,
     /// No reply yet: the command is blocked at the primary, for at most this many milliseconds.
     Parked(Option<u64>),
@@ -144,7 +142,6 @@ impl Reply {
                 "UNKNOWN The primary of the key failed before it answered; the command may have been executed",
             ),
             Reply::Moved => Some("TRYAGAIN The primary of the key is changing"),
-            Reply::Apart => Some("CROSSSLOT Keys in request don't hash to the same slot"),
         }
     }
 }
@@ -309,21 +306,12 @@ impl Node {
 
     /// Routes a command that writes keys of these slots.
     pub fn route(&self, slots: &[Slot]) -> Route {
-        self.route_of(slots, false)
-    }
-
-    /// Like [`Node::route`]; `by_key` is [`Call::by_key`].
-    pub fn route_of(&self, slots: &[Slot], by_key: bool) -> Route {
         let mut primaries = slots.iter().map(|&slot| self.primaries.of_slot(slot));
         let first = match primaries.next() {
             Some(Some(first)) => first,
             Some(None) => return Route::Nowhere,
             None => return Route::Here,
         };
-        // A commit reaches the other owners atomically only if it is of one slot.
-        if slots.len() > 1 && !by_key && self.holdings.is_some() {
-            return Route::Apart;
-        }
         for primary in primaries {
             match primary {
                 None => return Route::Nowhere,
@@ -341,7 +329,7 @@ impl Node {
     pub fn route_read(&self, slots: &[Slot]) -> Route {
         match slots.iter().all(|&slot| self.is_readable(slot)) {
             true => Route::Here,
-            false => self.route_of(slots, true),
+            false => self.route(slots),
         }
     }
 
@@ -389,17 +377,28 @@ impl Node {
 
     /// Sends all sendable commands of the slots in `to_flush`.
     fn flush(&mut self, host: &mut dyn Host) {
+        let mut apart = Vec::new();
         while let Some(slot) = self.to_flush.pop() {
             while self.flush_one(slot, host) {}
+            if self.is_apart(slot) {
+                apart.push(slot);
+            }
         }
+        self.to_flush = apart;
+    }
+
+    /// Whether the first unsent command of a slot cannot be sent, because its slots have several
+    /// primaries. It is refused once all before it have their answers: else those behind it, which
+    /// were sent together with these, would seem to follow a command that was lost.
+    fn is_apart(&self, slot: Slot) -> bool {
+        let unsent = self.origin.queues.get(&slot).and_then(SlotQueue::unsent);
+        unsent.is_some_and(|flight| self.route(&flight.call.slots) == Route::Apart)
     }
 
     /// Sends the first unsent command of a slot; false if there is none, or it has to wait.
     fn flush_one(&mut self, slot: Slot, host: &mut dyn Host) -> bool {
         let Some(queue) = self.origin.queues.get(&slot) else { return false };
-        let unsent =
-            |flight: &&crate::origin::Flight| flight.sent.is_none() && flight.answer.is_none();
-        let Some(flight) = queue.flights.iter().find(unsent) else { return false };
+        let Some(flight) = queue.unsent() else { return false };
         let oseq = flight.oseq;
         if flight.is_given_up {
             // It was not executed at the node to which it was sent, and its client was already
@@ -410,13 +409,16 @@ impl Node {
         let tenures = flight.call.slots.iter().map(|&slot| self.primaries.tenure(slot));
         let (first, tenure) = (queue.first(), tenures.max().unwrap_or(0));
         let call = &flight.call;
-        let primary = match self.route_of(&call.slots, call.by_key) {
+        let primary = match self.route(&call.slots) {
             // While a slot's primary changes, its commands wait for the answers of the previous
             // one.
             _ if !self.may_order(&call.slots) => return false,
             Route::Later | Route::Nowhere => return false,
+            Route::Apart if first < oseq => return false,
             Route::Apart => {
-                let reply = if call.by_key { Reply::Moved } else { Reply::Apart };
+                let may_be_executed =
+                    flight.was_lost || self.executed.known(self.identity, slot) >= oseq;
+                let reply = if may_be_executed { Reply::Unknown } else { Reply::Moved };
                 self.finish(slot, oseq, reply);
                 return true;
             }

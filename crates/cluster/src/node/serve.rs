@@ -2,7 +2,7 @@
 
 use super::{Executed, Host, Node, Served};
 use crate::elide_args::Arguments;
-use crate::lanes::{lane_of, positions_seen, tagged};
+use crate::lanes::{lane_of, note_slots, positions_seen, tagged};
 use crate::mutation::{Mutation, is_broken};
 use crate::view::{Identity, NodeSet};
 use crate::wire::{Exec, Parts, Record, Tag};
@@ -79,6 +79,7 @@ impl Node {
         *last = exec.oseq.max(*last);
         let tag = Tag { origin: from, slot, oseq: exec.oseq };
         let mut reply = Vec::new();
+        note_slots(&exec.call.slots);
         match tagged(tag, arguments, || host.execute(tag, &exec.call, &mut reply)) {
             Executed::Replied => Served::Replied(reply),
             Executed::Waits(left_ms) => Served::Waits(left_ms),

@@ -60,6 +60,9 @@ impl Node {
             before.members.into_iter().filter(|member| !members.contains(member)).collect();
         self.lanes.directory().forget(removed.iter().map(|removed| removed.node).collect());
         let has_no_positions = self.has_no_positions();
+        if !removed.is_empty() && !self.dead.is_empty() {
+            self.lanes.release_commits();
+        }
         for &identity in &removed {
             self.unlink(identity.node);
             let mut dead = DeadMember::new(identity, epoch);
@@ -153,7 +156,8 @@ impl Node {
             let is_reconciled = dead.stage != Stage::Collecting;
             if dead.is_blank {
                 for lane in 0..LANES {
-                    let end = Record::TailEnd { of, epoch, upto: 0, is_reconciled: false };
+                    let (upto, stable) = (0, 0);
+                    let end = Record::TailEnd { of, epoch, upto, stable, is_reconciled: false };
                     self.lanes.push(lane, None, &end);
                 }
                 continue;
@@ -164,9 +168,9 @@ impl Node {
                     dead.record(lane, me, (*seq, record));
                     self.lanes.push(lane, None, &Record::Tail { of, seq: *seq, record });
                 }
-                let upto = inbox.received();
-                dead.record_end(lane, me, upto, is_reconciled);
-                let end = Record::TailEnd { of, epoch, upto, is_reconciled };
+                let (upto, stable) = (inbox.received(), inbox.stable());
+                dead.record_end(lane, me, (upto, stable), is_reconciled);
+                let end = Record::TailEnd { of, epoch, upto, stable, is_reconciled };
                 self.lanes.push(lane, None, &end);
             }
         }
@@ -270,7 +274,8 @@ impl Node {
                 if !former.has_ended(lane_of(slot)) {
                     continue;
                 }
-                let has_lost = queue.send_again(|flight| {
+                let is_dead = self.view.member(former.from.node) != Some(former.from);
+                let has_lost = queue.send_again(is_dead, |flight| {
                     let sent = flight.sent;
                     let is_lost =
                         |sent: Sent| sent.to == former.from.node && sent.epoch < former.epoch;

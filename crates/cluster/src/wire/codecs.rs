@@ -1,7 +1,9 @@
 //! Codecs of the fields of records and frames, with their bounds checks.
 
 use super::exec::{Exec, has_more, put_exec, take_exec};
-use super::record::{FIRST, LANE_LIST, MORE, Parts, Pieces, REPLIES, Tag, Tags, WaitEnd};
+use super::record::{
+    Change, Changes, FIRST, LANE_LIST, MORE, Parts, Pieces, REPLIES, Slots, Tag, Tags, WaitEnd,
+};
 use super::{Hello, LANES, VERSION};
 use crate::slot::{SLOTS, Slot};
 use crate::slot_map::Node;
@@ -83,6 +85,10 @@ pub(super) fn take_tag(bytes: &mut Bytes<'_>) -> Result<Tag, Malformed> {
     Ok(Tag { origin, slot: take_slot(bytes)?, oseq: bytes.number()? })
 }
 
+pub(super) fn take_change<'a>(bytes: &mut Bytes<'a>) -> Result<Change<'a>, Malformed> {
+    Ok(Change { slot: take_slot(bytes)?, back: bytes.number()?, group: bytes.bytes()? })
+}
+
 /// Takes `count` elements that `check` accepts, and returns their bytes.
 fn take_each<'a>(
     bytes: &mut Bytes<'a>,
@@ -128,6 +134,23 @@ petrel_persistence::codecs! {
             take_each(&mut source.bytes, count as u64, two).map(Pieces)
         },
         [Pieces(&[1, 2]), Pieces(&[0, 1, 0x80, 1, 2])];
+    /// Changes of several slots.
+    ChangeList: Changes<'_> => Changes<'a>, "count, each: slot, distance, effects (text)",
+        |out, _flags, changes| put_list(out, changes.iter().count(), changes.0),
+        |source| {
+            let count = take_count(&mut source.bytes)?;
+            take_each(&mut source.bytes, count as u64, |bytes| take_change(bytes).map(drop))
+                .map(Changes)
+        },
+        [Changes(&[1, 2, 0]), Changes(&[0x80, 1, 0, 1, b'x', 3, 0x80, 1, 0])];
+    /// Slots.
+    SlotList: Slots<'_> => Slots<'a>, "count, slots",
+        |out, _flags, slots| put_list(out, slots.iter().count(), slots.0),
+        |source| {
+            let count = take_count(&mut source.bytes)?;
+            take_each(&mut source.bytes, count as u64, |bytes| take_slot(bytes).map(drop)).map(Slots)
+        },
+        [Slots(&[3]), Slots(&[0, 0x80, 1])];
     /// An optional number.
     Maybe: Option<u64> => Option<u64>, "byte 0, or byte 1 and a number",
         |out, _flags, number| put_option(out, number),
@@ -174,8 +197,8 @@ petrel_persistence::codecs! {
     /// A forwarded command.
     ExecField: &Exec<'_> => Exec<'a>,
         "sequence number; 2 × distance to the first unanswered one, + 1 unless one slot follows; \
-         [number of] slots; tenure; database; with flag 0x80 a byte (1: timeout follows, 2: by key, \
-         4: wants copies), [timeout], client (byte 0, or byte 1 and a number); with flag 0x20 \
+         [number of] slots; tenure; database; with flag 0x80 a byte (1: timeout follows, \
+         2: wants copies), [timeout], client (byte 0, or byte 1 and a number); with flag 0x20 \
          the number of commands; each: number of arguments, texts; flag 0x40: reply in RESP3",
         |out, flags, exec| {
             *flags |= if exec.call.is_transaction { FIRST } else { 0 };
@@ -202,7 +225,6 @@ fn sample_exec(is_long: bool) -> Exec<'static> {
             is_transaction: is_long,
             wait_ms: is_long.then_some(1000),
             client: is_long.then_some(7),
-            by_key: is_long,
             wants_copies: is_long,
             commands: vec![vec![&b"SET"[..], b"key", b"value"]; 1 + usize::from(is_long)],
         },

@@ -5,10 +5,8 @@ use petrel_keyspace::Call;
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
-/// Flag in the byte that says whether a timeout follows: [`Call::by_key`].
-const BY_KEY: u8 = 2;
-/// Flag in the same byte: [`Call::wants_copies`].
-const WANTS_COPIES: u8 = 4;
+/// Flag in the byte that says whether a timeout follows: [`Call::wants_copies`].
+const WANTS_COPIES: u8 = 2;
 
 /// A forwarded command, to be executed by the primary of its keys.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,7 +23,7 @@ pub struct Exec<'a> {
 }
 
 pub(super) fn has_more(call: &Call<&[u8]>) -> bool {
-    call.wait_ms.is_some() || call.client.is_some() || call.by_key || call.wants_copies
+    call.wait_ms.is_some() || call.client.is_some() || call.wants_copies
 }
 
 pub(super) fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
@@ -43,7 +41,6 @@ pub(super) fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     if has_more(call) {
         let at = out.len();
         put_option(out, call.wait_ms);
-        out[at] |= if call.by_key { BY_KEY } else { 0 };
         out[at] |= if call.wants_copies { WANTS_COPIES } else { 0 };
         put_option(out, call.client);
     }
@@ -66,14 +63,13 @@ pub(super) fn take_exec<'a>(
     let slots = (0..count).map(|_| take_slot(bytes)).collect::<Result<Vec<_>, _>>()?;
     let tenure = bytes.number()?;
     let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-    let (mut wait_ms, mut client) = (None, None);
-    let (mut by_key, mut wants_copies) = (false, false);
+    let (mut wait_ms, mut client, mut wants_copies) = (None, None, false);
     if has_more {
         let has = bytes.byte()?;
-        (by_key, wants_copies) = (has & BY_KEY != 0, has & WANTS_COPIES != 0);
-        wait_ms = take_if(has & !(BY_KEY | WANTS_COPIES), bytes)?;
+        wants_copies = has & WANTS_COPIES != 0;
+        wait_ms = take_if(has & !WANTS_COPIES, bytes)?;
         client = take_option(bytes)?;
-        if wait_ms.is_none() && client.is_none() && !by_key && !wants_copies {
+        if wait_ms.is_none() && client.is_none() && !wants_copies {
             return Err(Malformed);
         }
     }
@@ -87,7 +83,6 @@ pub(super) fn take_exec<'a>(
     if slots.is_empty() || commands.iter().any(Vec::is_empty) {
         return Err(Malformed);
     }
-    let call =
-        Call { slots, db, resp3, is_transaction, wait_ms, client, by_key, wants_copies, commands };
+    let call = Call { slots, db, resp3, is_transaction, wait_ms, client, wants_copies, commands };
     Ok(Exec { oseq, first, tenure, call })
 }

@@ -33,19 +33,20 @@ pub use frame::{
     ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, put_frame, take_batch,
 };
 pub(crate) use frame::{BatchHead, begin_frame, end_batches, put_batch_head};
-pub(crate) use record::{
-    KeptHead, is_effects, is_elided, is_kept, is_of_dead, is_ordered, len_with_gap,
-    put_joined_with_gap, tag_of_effects,
-};
 pub use record::{
-    Parts, Pieces, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap,
+    Change, Changes, Parts, Pieces, Record, Slots, Tag, Tags, WaitEnd, put_record, put_with_gap,
+    take_with_gap,
+};
+pub(crate) use record::{
+    KeptHead, is_effects, is_elided, is_kept, is_of_commit, is_of_dead, is_ordered, len_with_gap,
+    put_joined_with_gap, tag_of_effects,
 };
 
 /// Number of lanes; a slot's lane is its low four bits.
 pub const LANES: usize = 16;
 
-/// Protocol version; 4 sends an origin the effects of its command in slots that it does not own.
-pub const VERSION: u64 = 4;
+/// Protocol version; 5 has commits of several slots where members hold only some.
+pub const VERSION: u64 = 5;
 
 /// Decodes and re-encodes the positions of a copy; none if the bytes are malformed. For the fuzz
 /// target.

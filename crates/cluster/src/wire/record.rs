@@ -1,14 +1,14 @@
 //! Records: the contents of a lane's positions.
 
 use super::codecs::{
-    End, ExecField, IdentityField, Maybe, PartList, PieceList, Reply, SlotField, TagField, TagList,
-    WhenAny, put_tag, take_tag,
+    ChangeList, End, ExecField, IdentityField, Maybe, PartList, PieceList, Reply, SlotField,
+    SlotList, TagField, TagList, WhenAny, put_tag, take_change, take_slot, take_tag,
 };
 use super::exec::Exec;
 use crate::slot::Slot;
 use crate::view::Identity;
 use petrel_persistence::log::Malformed;
-use petrel_persistence::log::number::{Bytes, put};
+use petrel_persistence::log::number::{Bytes, put, put_bytes};
 use petrel_persistence::record::{Flag, Number, Rest, Short, Source, Text, When};
 
 /// Bits of the head that are the record's number; [`RARE`] if they are 0.
@@ -23,7 +23,7 @@ pub(super) const FIRST: u8 = 0x20;
 /// Effects and answers: positions in other lanes follow. Exec: the reply is to be in RESP3.
 pub(super) const LANE_LIST: u8 = 0x40;
 /// Effects: tags of blocked commands follow that the commit executed. Exec: timeout, watching
-/// client, `by_key` and `wants_copies` follow. Answers: the reply is an index into [`REPLIES`].
+/// client and `wants_copies` follow. Answers: the reply is an index into [`REPLIES`].
 pub(super) const MORE: u8 = 0x80;
 
 /// Identifies a forwarded command by its origin, slot and sequence number.
@@ -56,6 +56,11 @@ impl<'a> Parts<'a> {
     /// Lanes and positions.
     pub fn iter(self) -> PartsIter<'a> {
         PartsIter(self.0)
+    }
+
+    /// Position in a lane.
+    pub fn in_lane(self, lane: usize) -> Option<u64> {
+        self.iter().find(|(of, _)| *of == lane).map(|(_, seq)| seq)
     }
 
     /// Whether there are none.
@@ -124,6 +129,59 @@ impl<'a> Pieces<'a> {
     pub fn iter(self) -> impl Iterator<Item = (u64, u64)> {
         let mut bytes = Bytes(self.0);
         std::iter::from_fn(move || Some((bytes.number().ok()?, bytes.number().ok()?)))
+    }
+}
+
+/// Changes that a commit makes in one slot.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Change<'a> {
+    /// The slot.
+    pub slot: Slot,
+    /// Distance to the slot's previous change in its lane; 0 if there is none.
+    pub back: u64,
+    /// The effects; empty in the slot of a command's tag if the command changes nothing there.
+    pub group: &'a [u8],
+}
+
+/// Changes in several slots, as validated bytes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Changes<'a>(pub(super) &'a [u8]);
+
+impl<'a> Changes<'a> {
+    /// Encodes changes into `room`.
+    pub fn of<'c>(room: &'a mut Vec<u8>, changes: impl Iterator<Item = Change<'c>>) -> Self {
+        room.clear();
+        for Change { slot, back, group } in changes {
+            put(room, slot.into());
+            put(room, back);
+            put_bytes(room, group);
+        }
+        Changes(room)
+    }
+
+    /// The changes.
+    pub fn iter(self) -> impl Iterator<Item = Change<'a>> {
+        let mut bytes = Bytes(self.0);
+        std::iter::from_fn(move || take_change(&mut bytes).ok())
+    }
+}
+
+/// Slots, as validated bytes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Slots<'a>(pub(super) &'a [u8]);
+
+impl<'a> Slots<'a> {
+    /// Encodes slots into `room`.
+    pub fn of(room: &'a mut Vec<u8>, slots: impl Iterator<Item = Slot>) -> Self {
+        room.clear();
+        slots.for_each(|slot| put(room, slot.into()));
+        Slots(room)
+    }
+
+    /// The slots.
+    pub fn iter(self) -> impl Iterator<Item = Slot> {
+        let mut bytes = Bytes(self.0);
+        std::iter::from_fn(move || take_slot(&mut bytes).ok())
     }
 }
 
@@ -199,6 +257,8 @@ petrel_persistence::records! {
             epoch: u64 as Number,
             /// The sender knows the lane up to this position.
             upto: u64 as Number,
+            /// All members have applied the lane up to this position, as the sender knows.
+            stable: u64 as Number,
             /// Whether the sender has completed the recovery: then this is the decided end of the
             /// lane.
             is_reconciled: bool as Flag<FIRST>
@@ -310,6 +370,25 @@ petrel_persistence::records! {
             /// The effects, perhaps without some arguments.
             record: &'a [u8] as Rest
         } if is_effects(record) || is_elided(record);
+        /// Changes of one commit in several slots, where members hold only some slots. All
+        /// receivers of any of these slots receive it, and apply it to the slots that they hold.
+        23 Commit {
+            /// The forwarded command that made them, if any.
+            tag: Option<Tag> as When<FIRST, TagField>,
+            /// Blocked commands that this commit executed.
+            served: Tags<'a> as WhenAny<MORE, TagList>,
+            /// All positions of the commit; this one is the first.
+            parts: Parts<'a> as PartList,
+            /// The changes, by slot.
+            changes: Changes<'a> as ChangeList
+        };
+        /// Place of such a commit in another of its lanes.
+        24 CommitPart {
+            /// All positions of the commit; the first has the changes.
+            parts: Parts<'a> as PartList,
+            /// Slots of the commit in this lane.
+            slots: Slots<'a> as SlotList
+        };
     }
 }
 
@@ -382,7 +461,14 @@ pub(crate) fn put_joined_with_gap(out: &mut Vec<u8>, gap: u64, (first, rest): (&
 
 /// Whether a record is part of the slot order, which all receivers share; others concern two nodes.
 pub(crate) fn is_ordered(record: &[u8]) -> bool {
-    is_one_of(record, &[numbers::Effects, numbers::Part, numbers::End]) || is_kept(record)
+    is_one_of(record, &[numbers::Effects, numbers::Part, numbers::End])
+        || is_kept(record)
+        || is_of_commit(record)
+}
+
+/// Whether a record belongs to a commit of several slots.
+pub(crate) fn is_of_commit(record: &[u8]) -> bool {
+    is_rare(record, numbers::Commit) || is_rare(record, numbers::CommitPart)
 }
 
 /// Whether a record has the effects of a commit.

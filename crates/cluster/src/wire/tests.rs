@@ -66,6 +66,16 @@ proptest! {
         prop_assert!(tags.iter().eq(served.iter().copied()));
         round_trip(&Record::Effects { tag, parts, served: tags, group: &group })?;
         round_trip(&Record::Part { parts })?;
+        let slots = served.iter().map(|tag| tag.slot);
+        let changes: Vec<Change<'_>> =
+            served.iter().map(|tag| Change { slot: tag.slot, back: tag.oseq, group: &group }).collect();
+        let (mut room, mut others) = (Vec::new(), Vec::new());
+        let changed = Changes::of(&mut room, changes.iter().copied());
+        prop_assert!(changed.iter().eq(changes.iter().copied()));
+        let of_slots = Slots::of(&mut others, slots.clone());
+        prop_assert!(of_slots.iter().eq(slots));
+        round_trip(&Record::Commit { tag, served: tags, parts, changes: changed })?;
+        round_trip(&Record::CommitPart { parts, slots: of_slots })?;
     }
 
     #[test]
@@ -94,7 +104,6 @@ proptest! {
             is_transaction,
             wait_ms,
             client,
-            by_key: oseq % 2 == 0,
             wants_copies: oseq % 3 == 0,
             commands: borrowed,
         };
@@ -130,7 +139,7 @@ proptest! {
         put_record(&mut record, &Record::Effects { tag: None, parts: Parts::default(), served: Tags::default(), group: &group });
         round_trip(&Record::Tail { of, seq, record: &record })?;
         for is_reconciled in [false, true] {
-            round_trip(&Record::TailEnd { of, epoch, upto: seq, is_reconciled })?;
+            round_trip(&Record::TailEnd { of, epoch, upto: seq, stable: epoch, is_reconciled })?;
         }
         round_trip(&Record::Reconciled { of })?;
     }
@@ -242,6 +251,7 @@ fn golden_records<'a>(
     parts: Parts<'a>,
     tags: Tags<'a>,
     pieces: Pieces<'a>,
+    (changes, slots): (Changes<'a>, Slots<'a>),
     effects: &'a [u8],
 ) -> Vec<Record<'a>> {
     let of = Identity { node: Node(300), incarnation: 1 << 20 };
@@ -260,7 +270,6 @@ fn golden_records<'a>(
                 is_transaction: count != 1,
                 wait_ms: more.then_some(1000),
                 client: more.then_some(5),
-                by_key: more,
                 wants_copies: more,
                 commands: vec![vec![b"SET", key, b""]; count],
             },
@@ -277,8 +286,8 @@ fn golden_records<'a>(
         Record::Answer { slot, oseq, waits: none, reply: None },
         Record::End { epoch: 300 },
         Record::Tail { of, seq: 5, record: effects },
-        Record::TailEnd { of, epoch: 5, upto: 300, is_reconciled: false },
-        Record::TailEnd { of, epoch: 5, upto: 300, is_reconciled: true },
+        Record::TailEnd { of, epoch: 5, upto: 300, stable: 7, is_reconciled: false },
+        Record::TailEnd { of, epoch: 5, upto: 300, stable: 300, is_reconciled: true },
         Record::Reconciled { of },
         Record::Parked { slot, oseq, left_ms: None },
         Record::Parked { slot, oseq, left_ms: Some(300) },
@@ -299,6 +308,9 @@ fn golden_records<'a>(
         Record::Message { is_sharded: true, channel: b"", payload: b"" },
         Record::Kept { back: 300, record: effects },
         Record::Kept { back: 0, record: effects },
+        Record::Commit { tag: None, served, parts, changes },
+        Record::Commit { tag: Some(tag), served: tags, parts, changes },
+        Record::CommitPart { parts, slots },
     ]
 }
 
@@ -335,8 +347,13 @@ fn the_bytes_of_this_version_stay_as_they_are() {
             group: b"tail",
         },
     );
+    let change = |slot, back, group| Change { slot, back, group };
+    let changes = [change(1, 300, &b"group"[..]), change(16_383, 0, b"")];
+    let (mut changed, mut slots) = (Vec::new(), Vec::new());
+    let changes = Changes::of(&mut changed, changes.into_iter());
+    let slots = Slots::of(&mut slots, [1, 16_383].into_iter());
     let mut lines = String::new();
-    for record in golden_records(parts, tags, pieces, &effects) {
+    for record in golden_records(parts, tags, pieces, (changes, slots), &effects) {
         let mut bytes = Vec::new();
         put_record(&mut bytes, &record);
         assert_eq!(Record::read(&bytes).as_ref(), Ok(&record));

@@ -14,8 +14,7 @@
 //! ```
 //!
 //! If members hold only some slots, all primaries execute commands that read a whole database
-//! ([`whole_database`]). A change of several slots of one primary is then one commit for each
-//! slot, so only commands that work on each key by itself may do that.
+//! ([`whole_database`]).
 //!
 //! Commands of a connection that share a hash slot take effect in order: a local command waits for
 //! forwarded ones, and forwarded ones stay in order on the way.
@@ -290,12 +289,13 @@ impl Executor {
     ) -> Result<Verdict, Fail> {
         let (spec, waiting) = (command.spec, session.reply_slots());
         let all = waiting.and_then(ReplySlots::last);
-        let by_key = slots.len() > 1 && !cluster.holds_all();
-        if by_key && spec.place == Place::Primary && Split::of(command, request.args).is_none() {
-            return Err(Fail::CROSS_SLOT);
-        }
         let is_held = spec.place == Place::Read && are_readable(&slots, cluster);
-        let primary = if is_held { Some(Primary::Here) } else { primary_of(&slots, cluster) };
+        let is_split = slots.len() > 1 && Split::of(command, request.args).is_some();
+        let primary = match is_held {
+            true => Some(Primary::Here),
+            false => primary_of(&slots, cluster)
+                .filter(|primary| !is_split || *primary != Primary::Changing),
+        };
         // A primary that does not have the data yet cannot serve reads.
         let is_here = primary == Some(Primary::Here) && (is_held || spec.place != Place::Read);
         let waits = is_here
@@ -307,6 +307,7 @@ impl Executor {
                 self.admit_lease(cluster)?;
             }
             self.note_shown(&slots, cluster);
+            cluster.note_slots(&slots);
             let is_simple = !slots.is_empty()
                 && !spec.flags.contains(Flags::BLOCKING)
                 && session.tracking().is_none();
@@ -325,7 +326,9 @@ impl Executor {
         if let Some(until) = until.or_else(|| waiting.and_then(ReplySlots::full_until)) {
             return Ok(Verdict::Await(until));
         }
-        let may_be_copied = may_be_copied(command, &slots, session, cluster);
+        // Copies of several slots are not of one moment.
+        let may_be_copied =
+            may_be_copied(command, &slots, session, cluster) && (slots.len() == 1 || is_split);
         // If commands of the same slots were forwarded before, it is forwarded, too, to keep their
         // order.
         if tries_copies && may_be_copied && waiting.and_then(|w| w.last_of(&slots)).is_none() {
@@ -335,11 +338,13 @@ impl Executor {
             Some(_) => {
                 let args = self.args_to_forward(command, request.args, session)?;
                 let wants_copies = may_be_copied && slots.len() == 1;
-                let call = Call { by_key, wants_copies, ..call(session, slots, args) };
+                let call = Call { wants_copies, ..call(session, slots, args) };
                 let may_wait = may_wait(command, request.args);
                 Forwarding { may_wait, ..Forwarding::of(vec![call], Merge::Only) }
             }
-            None => split(command, request.args, session, cluster).ok_or(Fail::CROSS_SLOT)?,
+            None => {
+                split(command, request.args, session, cluster).ok_or(Fail::SEVERAL_PRIMARIES)?
+            }
         };
         forwarding.after = forget(command, request.args, session, cluster)?;
         Ok(Verdict::Forward(Box::new(forwarding)))
@@ -443,9 +448,7 @@ impl Executor {
             add_slots(command, request.args, cluster, &mut slots);
         }
         sort(&mut slots);
-        let by_key = slots.len() > 1 && !cluster.holds_all();
-        let primary = primary_of(&slots, cluster).filter(|_| only_reads || !by_key);
-        let primary = primary.ok_or(Fail::CROSS_SLOT);
+        let primary = primary_of(&slots, cluster).ok_or(Fail::SEVERAL_PRIMARIES);
         let is_watch_lost = match primary {
             Ok(Primary::Here) => away.is_some(),
             Ok(Primary::At(_) | Primary::Changing) => !transaction.watched.is_empty(),
@@ -468,6 +471,7 @@ impl Executor {
         if primary == Primary::Here && !only_reads && !waits {
             self.admit_lease(cluster)?;
             self.note_shown(&slots, cluster);
+            cluster.note_slots(&slots);
             let Some(rest) = rest else { return Ok(Verdict::Run) };
             // Invalidations of the read keys may arrive before the reply.
             let mut after = Vec::new();
@@ -485,7 +489,7 @@ impl Executor {
             // Commands in a transaction do not wait.
             false => (false, Merge::Only),
         };
-        let forwarding = Forwarding::of(vec![Call { slots, client, by_key, ..call }], merge);
+        let forwarding = Forwarding::of(vec![Call { slots, client, ..call }], merge);
         Ok(Verdict::Forward(Box::new(Forwarding { rest, may_wait, places, after, ..forwarding })))
     }
 
@@ -541,10 +545,6 @@ impl Executor {
             if slots.iter().any(|&slot| cluster.primary_of(slot) != Primary::Here) {
                 return Err(SCRIPT_AWAY);
             }
-            let mut written = slots.iter().filter(|_| !holds_all);
-            if written.any(|&slot| *self.script_slot.get_or_insert(slot) != slot) {
-                return Err(Fail::CROSS_SLOT);
-            }
             // The script is one transaction, like that of `EXEC`.
             if !moment.contains(Moment::HAS_WRITTEN) {
                 self.admit_lease(cluster)?;
@@ -554,6 +554,7 @@ impl Executor {
             return Err(SCRIPT_READS_AWAY);
         }
         self.note_shown(&slots, cluster);
+        cluster.note_more_slots(&slots);
         Ok(Verdict::Run)
     }
 
@@ -614,8 +615,7 @@ fn at_all_primaries(
             // Without changes, any slot of a primary will do to address it.
             slots.truncate(1);
         }
-        let by_key = slots.len() > 1 && !cluster.holds_all();
-        Call { by_key, ..call(session, slots, args.clone()) }
+        call(session, slots, args.clone())
     });
     let forwarding = Forwarding { may_wait: true, ..Forwarding::of(calls.collect(), merge) };
     Ok(Verdict::Forward(Box::new(forwarding)))
@@ -690,11 +690,15 @@ pub(super) fn sort(slots: &mut Vec<HashSlot>) {
     slots.dedup();
 }
 
-/// The primary of all these slots; `None` if there are several.
+/// The primary of all these slots; `None` if there are several. While one changes it may become
+/// that of the others.
 fn primary_of(slots: &[HashSlot], cluster: &dyn Cluster) -> Option<Primary> {
-    let mut primaries = slots.iter().map(|&slot| cluster.primary_of(slot));
-    let first = primaries.next().unwrap_or(Primary::Here);
-    primaries.all(|primary| primary == first).then_some(first)
+    let primaries = || slots.iter().map(|&slot| cluster.primary_of(slot));
+    let first = primaries().next().unwrap_or(Primary::Here);
+    if primaries().all(|primary| primary == first) {
+        return Some(first);
+    }
+    primaries().find(|primary| *primary == Primary::Changing)
 }
 
 /// Whether all these slots may be read here.
@@ -788,7 +792,6 @@ fn split(
     let mut forwarding = Forwarding::of(Vec::new(), merge);
     for (_, mut call, places) in parts {
         sort(&mut call.slots);
-        call.by_key = call.slots.len() > 1 && !cluster.holds_all();
         forwarding.calls.push(call);
         if merge == Merge::Places {
             forwarding.places.push(places);

@@ -118,10 +118,9 @@ impl Executor {
             if slots.is_empty() {
                 continue;
             }
-            let by_key = slots.len() > 1 && !cluster.holds_all();
             for (db, name) in &flushes {
                 let call = call(session, slots.clone(), vec![name.clone()]);
-                calls.push(Call { by_key, db: db.unwrap_or(session.db), ..call });
+                calls.push(Call { db: db.unwrap_or(session.db), ..call });
             }
         }
         Ok(Some(Box::new(Rest { places, calls })).filter(|rest| !rest.calls.is_empty()))

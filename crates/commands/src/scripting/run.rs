@@ -223,7 +223,7 @@ fn run_once(
 ) -> (Result<(), Failure>, Option<Halt>) {
     ctx.session.in_exec = true;
     ctx.exec.within_script = true;
-    (ctx.exec.script_slot, ctx.exec.one_slot) = (None, None);
+    ctx.exec.one_slot = None;
     let outside = ctx.exec.enter_script();
     let pulse = Pulse {
         kind: call.kind,

@@ -7,9 +7,9 @@ use crate::fail::{Fail, Outcome};
 use crate::long::expect;
 use crate::numbers::double;
 use crate::spec::CommandSpec;
-use petrel_keyspace::custom::Loaded;
-use petrel_keyspace::parse_int;
-use petrel_keyspace::t_digest::{self, COMPRESSION_MAX, Digest, Overflow, TDigest, TYPE};
+use petrel_keyspace::custom::Held;
+use petrel_keyspace::t_digest::{self, COMPRESSION_MAX, DigestRef, Overflow, TDigest, TYPE};
+use petrel_keyspace::{Type, View, WrongType, parse_int};
 use petrel_table::commands as meta;
 
 /// The commands of this family.
@@ -49,18 +49,25 @@ impl From<Overflow> for Fail {
     }
 }
 
+fn digest_of(view: View<'_>) -> Result<DigestRef<'_>, WrongType> {
+    match view.held() {
+        // Packed values do not tell their type.
+        Some(Held::Packed(_)) if view.type_of() != Type::Custom(TYPE.number) => Err(WrongType),
+        held => held.and_then(DigestRef::of).ok_or(WrongType),
+    }
+}
+
 /// The digest of key `i`.
-fn digest<'a>(ctx: &'a mut Ctx<'_>, i: usize) -> Result<&'a TDigest, Fail> {
+fn digest<'a>(ctx: &'a mut Ctx<'_>, i: usize) -> Result<DigestRef<'a>, Fail> {
     let (key, db) = (ctx.key(i), ctx.db());
     let view = ctx.exec.ks.read(db, key).ok_or(NO_KEY)?;
-    Ok(view.custom::<Digest>()?.digest())
+    Ok(digest_of(view)?)
 }
 
 /// The digest of the first key, which is to be changed.
-fn digest_to_change<'a>(ctx: &'a mut Ctx<'_>) -> Result<Option<&'a TDigest>, Fail> {
+fn digest_to_change<'a>(ctx: &'a mut Ctx<'_>) -> Result<Option<DigestRef<'a>>, Fail> {
     let (key, db) = (ctx.key(1), ctx.db());
-    let view = ctx.exec.ks.look(db, key);
-    Ok(view.map(|view| view.custom::<Digest>()).transpose()?.map(Digest::digest))
+    Ok(ctx.exec.ks.look(db, key).map(digest_of).transpose()?)
 }
 
 /// A compression that is asked for.
@@ -110,6 +117,7 @@ fn add(ctx: &mut Ctx<'_>) -> Outcome {
     let nodes = if is_merged { digest.capacity() } else { 0 };
     expect((nodes + texts.len()).saturating_mul(UNITS_PER_NODE), here)?;
     let growth = digest.growth(texts.len());
+    drop(digest);
     let number = |text: &&[u8]| match double::parse(text).ok_or(BAD)? {
         number if number.is_finite() => Ok(number),
         _ => Err(INFINITE),
@@ -177,9 +185,9 @@ fn merge(ctx: &mut Ctx<'_>) -> Outcome {
     let mut merged = TDigest::new(compression).ok_or(TOO_LARGE)?;
     let held = ctx.hold_growth(merged.growth(nodes))?;
     for &i in &from {
-        merged.merge(digest(ctx, i)?)?;
+        merged.merge(&*digest(ctx, i)?)?;
     }
-    let (key, value) = (ctx.key(1), Loaded::Boxed(Box::new(Digest::new(merged))));
+    let (key, value) = (ctx.key(1), t_digest::loaded(merged));
     ctx.exec.ks.store_loaded(db, key, &TYPE, value);
     drop(held);
     ctx.ok()
@@ -188,7 +196,8 @@ fn merge(ctx: &mut Ctx<'_>) -> Outcome {
 /// `TDIGEST.MIN key`, `TDIGEST.MAX key`
 fn end(ctx: &mut Ctx<'_>, end: fn(&TDigest) -> f64) -> Outcome {
     let digest = digest(ctx, 1)?;
-    let number = if digest.nodes().is_empty() { f64::NAN } else { end(digest) };
+    let number = if digest.nodes().is_empty() { f64::NAN } else { end(&digest) };
+    drop(digest);
     ctx.reply.double(number);
     Ok(())
 }
@@ -311,6 +320,7 @@ fn trimmed_mean(ctx: &mut Ctx<'_>) -> Outcome {
     }
     expect(digest.nodes().len() * UNITS_PER_NODE, here)?;
     let mean = digest.with_merged(|digest| digest.trimmed_mean(low, high));
+    drop(digest);
     ctx.reply.double(mean);
     Ok(())
 }
@@ -327,8 +337,9 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
         ("Unmerged weight", digest.unmerged_weight() as u64),
         ("Observations", digest.weight() as u64),
         ("Total compressions", digest.compressions()),
-        ("Memory usage", (size_of::<Digest>() + digest.allocated()) as u64),
+        ("Memory usage", digest.memory_usage() as u64),
     ];
+    drop(digest);
     ctx.reply.map(figures.len());
     for (name, figure) in figures {
         ctx.reply.simple(name);

@@ -17,6 +17,7 @@
 //! | `allocations` | counts allocations of a thread |
 //! | `every_type` | commands that take values of any type, with each of them |
 //! | `json`, `json_peer` | JSON documents, here and in RedisJSON |
+//! | `arrays` | arrays |
 //! | `bloom`, `count_min`, `cuckoo`, `t_digest`, `top_k`, `sketches_peer` | sketches, here and in RedisBloom |
 //! | `follower` | applies effects, and executes them as commands |
 //! | `vectors` | vector sets, here and in a Redis server |
@@ -32,6 +33,7 @@ mod advisories;
 mod allocations;
 mod alone;
 mod anything;
+mod arrays;
 mod bitmaps;
 mod bloom;
 mod client;

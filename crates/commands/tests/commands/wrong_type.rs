@@ -3,7 +3,7 @@
 use crate::client::Client;
 
 /// Types, with calls that create a value of each at a key.
-const MAKERS: [(&str, &str); 12] = [
+const MAKERS: [(&str, &str); 13] = [
     ("string", "SET string 1"),
     ("list", "RPUSH list 1"),
     ("set", "SADD set 1"),
@@ -16,11 +16,12 @@ const MAKERS: [(&str, &str); 12] = [
     ("cuckoo", "CF.ADD cuckoo a"),
     ("topk", "TOPK.RESERVE topk 3"),
     ("tdigest", "TDIGEST.CREATE tdigest"),
+    ("array", "ARSET array 0 a"),
 ];
 
 /// Types, with calls of their commands on a key `K`. Commands for several types, and those with
 /// errors of their own, are left out.
-const CALLS: [(&str, &str); 12] = [
+const CALLS: [(&str, &str); 13] = [
     (
         "string",
         "GET K|GETEX K|GETDEL K|GETSET K v|SET K v GET|SUBSTR K 0 1|GETRANGE K 0 1|SETRANGE K 0 x|STRLEN K|APPEND K x|INCR K|DECR K
@@ -87,6 +88,11 @@ const CALLS: [(&str, &str); 12] = [
         "TDIGEST.CREATE K|TDIGEST.ADD K 1|TDIGEST.RESET K|TDIGEST.MERGE K 1 tdigest|TDIGEST.MERGE tdigest 1 K|TDIGEST.MIN K
         TDIGEST.MAX K|TDIGEST.QUANTILE K 0.5|TDIGEST.CDF K 1|TDIGEST.RANK K 1|TDIGEST.REVRANK K 1|TDIGEST.BYRANK K 1
         TDIGEST.BYREVRANK K 1|TDIGEST.TRIMMED_MEAN K 0.1 0.9|TDIGEST.INFO K",
+    ),
+    (
+        "array",
+        "ARSET K 0 a|ARMSET K 0 a|ARINSERT K a|ARRING K 5 a|ARSEEK K 0|ARDEL K 0|ARDELRANGE K 0 1|ARGET K 0|ARMGET K 0 1
+        ARGETRANGE K 0 1|ARSCAN K 0 1|ARGREP K - + MATCH a|AROP K 0 1 SUM|ARLEN K|ARCOUNT K|ARNEXT K|ARLASTITEMS K 5|ARINFO K",
     ),
 ];
 

@@ -4,7 +4,6 @@ use crate::handle::Handle;
 use crate::state::cleared::Cleared;
 use crate::state::effect::{Effect, Removal};
 use crate::state::tracking::Tracked;
-use crate::structures::form::Type;
 use crate::structures::key_hash::Key;
 use crate::structures::view::View;
 
@@ -177,8 +176,7 @@ impl Handle {
             self.level_orders(key, from);
         }
         let found = if self.has_sink() { self.find(db, key) } else { None };
-        let custom = found.filter(|(_, entry)| matches!(entry.type_of(), Type::Custom(_)));
-        let value = custom.map(|(_, entry)| View::new(entry));
+        let value = found.map(|(_, entry)| View::new(entry));
         let effect = Effect::CopyFrom { key: key.bytes, from_db, from: from.bytes, moved, value };
         self.record(db, key, &effect);
         if self.has_sink() {

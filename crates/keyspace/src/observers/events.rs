@@ -14,8 +14,8 @@ use crate::state::effect::{Effect, Removal};
 use crate::state::event::Event;
 use crate::state::event::Naming;
 use crate::state::event::class;
-use crate::structures::custom::TypeNumber;
 use crate::structures::custom::types::type_of_number;
+use crate::structures::custom::{EventClass, TypeNumber};
 use crate::structures::entry::Entry;
 use crate::structures::form::Type;
 use crate::structures::key_hash::Key;
@@ -250,8 +250,13 @@ impl Handle {
         (of, op): (TypeNumber, u8),
         name: impl Fn(&'static str) -> &'static str,
     ) {
-        if let Some(usual) = type_of_number(of).and_then(|of| (of.event)(op)) {
-            self.note_element(class::MODULE, name(usual), db, key);
+        let Some(of) = type_of_number(of) else { return };
+        let class = match of.shown.events {
+            EventClass::Module => class::MODULE,
+            EventClass::Array => class::ARRAY,
+        };
+        if let Some(usual) = (of.event)(op) {
+            self.note_element(class, name(usual), db, key);
         }
     }
 

@@ -20,9 +20,6 @@ pub struct Call<A = Vec<u8>> {
     /// Identifies the keys that the client watches at the primary, if any: the client's number, and
     /// in the lowest 16 bits the number of `WATCH`es that were forwarded before.
     pub client: Option<u64>,
-    /// Whether the call is no commit of several slots: it only reads, or works on each key by
-    /// itself. Set only if members do not hold all slots.
-    pub by_key: bool,
     /// Whether the sender wants copies of the keys that the call reads; it has one slot.
     pub wants_copies: bool,
     /// The commands, each with its name and arguments.
@@ -34,9 +31,9 @@ impl Call {
     pub fn borrowed(&self) -> Call<&[u8]> {
         let commands = self.commands.iter();
         let commands = commands.map(|args| args.iter().map(Vec::as_slice).collect()).collect();
-        let Call { db, resp3, is_transaction, wait_ms, client, by_key, wants_copies, .. } = *self;
+        let Call { db, resp3, is_transaction, wait_ms, client, wants_copies, .. } = *self;
         let slots = self.slots.clone();
-        Call { slots, db, resp3, is_transaction, wait_ms, client, by_key, wants_copies, commands }
+        Call { slots, db, resp3, is_transaction, wait_ms, client, wants_copies, commands }
     }
 
     /// Bytes of the arguments and their places.

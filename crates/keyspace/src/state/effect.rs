@@ -49,8 +49,8 @@ pub enum Effect<'a> {
         from: &'a [u8],
         /// Whether the other key is removed next, so that the value may be moved.
         moved: bool,
-        /// The value, if it is a value type's: Redis cannot copy most of these. Not needed to apply
-        /// the effect.
+        /// The value, if a sink records the effect: receivers of the effect may lack the other key.
+        /// Not needed to apply the effect.
         value: Option<View<'a>>,
     },
     /// The key is removed.

@@ -32,6 +32,8 @@ pub mod class {
     pub const TYPE_CHANGED: u32 = 1 << 12;
     /// `d`: types that are modules in Redis.
     pub const MODULE: u32 = 1 << 13;
+    /// `a`: arrays.
+    pub const ARRAY: u32 = 1 << 14;
     /// Not a class: record the names of hash fields too.
     pub const FIELDS: u32 = 1 << 31;
 }

@@ -6,6 +6,7 @@ use super::hash::Hash;
 use super::image::{ImageElement, ImageId, TakeElement};
 use super::list::large::List;
 use super::set::Set;
+use super::sizes::LARGE_BYTES_MAX;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
 use crate::structures::bucket::Item as _;
@@ -26,6 +27,8 @@ pub(crate) enum Large {
     /// A value of a value type.
     Custom(Custom),
 }
+
+const _: () = assert!(size_of::<Large>() <= LARGE_BYTES_MAX);
 
 impl Large {
     /// Type of the collection.
@@ -48,8 +51,7 @@ impl Large {
             Large::Set(set) => set.encoding(),
             Large::SortedSet(set) => set.encoding(),
             Large::Hash(hash) => hash.encoding(),
-            // What Redis answers of a value that is a module's.
-            Large::Custom(_) => "raw",
+            Large::Custom(custom) => custom.encoding(),
         }
     }
 

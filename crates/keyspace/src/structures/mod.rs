@@ -4,6 +4,7 @@
 //! memory, independently of `OBJECT ENCODING`, which follows Redis's thresholds
 //! ([`crate::TypeLimits`]) and never changes back, so a packed collection may be *beyond* them.
 
+pub(crate) mod array;
 pub(crate) mod block;
 pub(crate) mod bloom;
 pub(crate) mod bucket;

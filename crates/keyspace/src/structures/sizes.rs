@@ -8,6 +8,9 @@ pub const BLOB_MIN: usize = 16 * 1024;
 /// own.
 pub(crate) const PACKED_MAX: usize = 4096;
 
+/// Upper bound of the size of a large collection, without its allocations, bytes.
+pub(crate) const LARGE_BYTES_MAX: usize = 192;
+
 /// Longest allocation that the general allocator rounds up to a size class, bytes; it rounds longer
 /// ones up to pages.
 const CLASSED_MAX: usize = 512 * 1024;

@@ -40,7 +40,7 @@ impl FileOptions {
     /// Whether a value is left out because Redis has no such type.
     pub fn omits(&self, view: View<'_>) -> bool {
         self.only_redis_types
-            && matches!(view.type_of(), Type::Custom(of) if !value::is_of_redis(of))
+            && matches!(view.type_of(), Type::Custom(of) if !value::is_of_redis(of, self.version_max))
     }
 
     /// The form of a value as it is at a moment in Unix milliseconds.

@@ -35,7 +35,6 @@ pub(super) mod type_byte {
     pub const HASH_EXPIRING_LISTPACK: u8 = 25;
     pub const STREAM_4: u8 = 26;
     pub const STREAM_5: u8 = 27;
-    pub const ARRAY: u8 = 28;
     /// Meaning of 22 in Redis's versions: fields with expiries, of the release candidates of Redis
     /// 7.4. No server writes this number.
     pub const HASH_EXPIRING_EARLY: u8 = 0xf2;

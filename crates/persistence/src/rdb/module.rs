@@ -157,10 +157,8 @@ pub(super) fn read_under_byte<S: Source, K: ValueSink>(
     byte: u8,
     sink: &mut K,
 ) -> Result<(), Error> {
-    let of = type_of_type_byte(byte).ok_or(Error::Unsupported(match byte {
-        type_byte::ARRAY => "the value is an array",
-        _ => "the value is of an unknown type",
-    }))?;
+    let of =
+        type_of_type_byte(byte).ok_or(Error::Unsupported("the value is of an unknown type"))?;
     let value = (of.load)(&mut Reader::new(source, sink.seed(), false), 0)?;
     sink.custom(of, CustomItem::Loaded(value))
 }

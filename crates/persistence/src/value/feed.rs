@@ -2,7 +2,7 @@
 
 use super::stream;
 use crate::rdb::{CustomItem, Dialect, Error, Form, Item, Shape, ValueSink};
-use petrel_keyspace::custom::{TypeNumber, type_of_number};
+use petrel_keyspace::custom::{TypeNumber, ValueType, type_of_number};
 use petrel_keyspace::packed;
 use petrel_keyspace::types::list::ListRef;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
@@ -84,9 +84,11 @@ pub fn feed_element(
     }
 }
 
-/// Whether Redis has a value type, so that its replicas can be sent values.
-pub fn is_of_redis(number: TypeNumber) -> bool {
-    type_of_number(number).is_some_and(|of| of.commands.is_some())
+/// Whether a Redis that reads RDB up to a version has a value type, so that as a replica it can be
+/// sent values.
+pub fn is_of_redis(number: TypeNumber, version_max: u16) -> bool {
+    let is_known = |of: &ValueType| of.commands.is_some() && of.rdb_version <= version_max;
+    type_of_number(number).is_some_and(is_known)
 }
 
 fn feed_custom(view: View<'_>, number: TypeNumber, sink: &mut impl ValueSink) -> Result<(), Error> {

@@ -181,7 +181,6 @@ fn what_is_not_known_is_said_to_be() {
     for (type_byte, what) in [
         (6, "module"),
         (7, "module"),
-        (28, "array"),
         (8, "unknown"),
         (21 + 9, "unknown"),
         (0xf1, "unknown"),

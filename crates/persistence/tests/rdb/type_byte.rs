@@ -1,6 +1,6 @@
 //! A value type under a type byte of its own: parts without sorts, and no end mark.
 
-use petrel_keyspace::custom::{LoadError, Loaded, RdbForm, TypeNumber, ValueType, add_type};
+use petrel_keyspace::custom::{LoadError, Loaded, RdbForm, Shown, TypeNumber, ValueType, add_type};
 use petrel_keyspace::{Keyspace, Options, Type};
 use petrel_persistence::rdb::{Dialect, Error, Leniency, Slice, Source, open, skip_value};
 use petrel_persistence::value;
@@ -9,6 +9,7 @@ use petrel_persistence::value;
 static NUMBER: ValueType = ValueType {
     number: TypeNumber(210),
     name: "number",
+    shown: Shown::MODULE,
     form: RdbForm::TypeByte(96),
     rdb_version: 11,
     head: |_, _| {},

@@ -3,6 +3,7 @@
 mod acl;
 mod advisories;
 mod advisories_operation;
+mod arrays;
 #[cfg(feature = "object-store")]
 mod backup;
 #[cfg(feature = "object-store")]
@@ -36,6 +37,8 @@ mod cluster_refusals;
 mod cluster_slots;
 #[cfg(feature = "cluster")]
 mod cluster_takeover;
+#[cfg(feature = "cluster")]
+mod cluster_transactions;
 mod compatibility;
 mod configuration;
 mod console;
@@ -76,6 +79,7 @@ mod saving;
 mod script_ends;
 mod scripts;
 mod sketches;
+mod sketches_peer;
 mod snapshot;
 mod stress;
 mod tls;

@@ -13,6 +13,9 @@ fn fill(client: &mut Client, from: usize) -> Vec<String> {
     client.call(&["TOPK.RESERVE", "longest", "3000", "9000", "3", "0.9"]);
     client.call(&["TDIGEST.CREATE", "digest"]);
     client.call(&["TDIGEST.CREATE", "fine", "COMPRESSION", "2000"]);
+    client.call(&["TDIGEST.CREATE", "few"]);
+    client.call(&["TDIGEST.ADD", "few", &from.to_string(), "-7.5"]);
+    client.call(&["TDIGEST.CREATE", "empty", "COMPRESSION", "7"]);
     client.call(&["BF.RESERVE", "wide", "0.001", "2000000"]);
     client.call(&["BF.RESERVE", "fixed", "0.01", "500", "NONSCALING"]);
     client.call(&["BF.RESERVE", "grown", "0.01", "50", "EXPANSION", "3"]);
@@ -62,6 +65,8 @@ fn contents(client: &mut Client) -> Vec<String> {
     all.push(client.text(&["TOPK.LIST", "top", "WITHCOUNT"]));
     all.push(client.text(&["TDIGEST.QUANTILE", "digest", "0.1", "0.5", "0.999"]));
     all.push(client.text(&["TDIGEST.CDF", "fine", "1", "7", "77.7"]));
+    all.push(client.text(&["TDIGEST.BYRANK", "few", "0", "1", "2", "3"]));
+    all.push(client.text(&["TDIGEST.INFO", "empty"]));
     all.push(client.text(&["CMS.INFO", "counts"]));
     all.push(client.text(&["CMS.QUERY", "merged", "item 0", "item 6001", "item 1"]));
     all

@@ -387,7 +387,7 @@ impl Agent {
 
     /// Whether a command can be sent to the primary of its slots, or executed if that is here.
     fn routability(&self, call: &Call) -> Routability {
-        match self.node.route_of(&call.slots, call.by_key) {
+        match self.node.route(&call.slots) {
             Route::Here if self.membership.is_renewing() => {
                 Routability::Closed(Fail::SLOT_UNSERVED)
             }
@@ -442,18 +442,14 @@ impl Agent {
     fn forward(&mut self, Forward { client, seq, call, rest }: Forward) {
         self.last_token += 1;
         let token = self.last_token;
-        let primary = self.node.route_of(&call.slots, call.by_key);
-        let is_share = call.slots.len() > 1 && !call.is_transaction && {
-            let args = call.commands.first().map(Vec::as_slice).unwrap_or_default();
-            self.machine.is_share(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
-        };
+        let primary = self.node.route(&call.slots);
         match self.node.forward(token, call, &mut self.machine) {
             Ok(_) => {
                 count(&self.membership.figures.forwarded, 1);
                 if let Route::At(primary) = primary {
                     count(&self.membership.figures.peer(primary.0).forwarded, 1);
                 }
-                let waiting = Waiting::new(client, seq, is_share);
+                let waiting = Waiting::new(client, seq);
                 self.waiting.insert(token, Waiting { rest, ..waiting });
             }
             Err(_) => self.refuse(&client, seq, &Fail::TOO_MUCH_FORWARDED),

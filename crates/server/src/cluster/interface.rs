@@ -6,6 +6,7 @@ use super::state::membership::{Membership, NODES_MAX};
 use super::transport::MemberInfo;
 use super::{fabric, info};
 use crate::client::{Client, Flag};
+use petrel_cluster::lanes::{note_more_slots, note_slots};
 use petrel_cluster::wire::WaitEnd;
 use petrel_cluster::{Identity, Lanes, Need, Node, SLOTS, slot_of};
 use petrel_commands::clock::Tick;
@@ -73,6 +74,14 @@ impl Cluster for Membership {
 
     fn holds_all(&self) -> bool {
         self.own.holds_all()
+    }
+
+    fn note_slots(&self, slots: &[HashSlot]) {
+        note_slots(slots);
+    }
+
+    fn note_more_slots(&self, slots: &[HashSlot]) {
+        note_more_slots(slots);
     }
 
     fn waits_for_owners(&self) -> bool {

@@ -286,7 +286,10 @@ impl Machine {
             }
         };
         let next = ks.scan_unless(db, cursor, KEYS_PER_TURN, &|_| false, each, || false);
-        for keys in keys.chunks(KEYS_PER_LOCK) {
+        // A commit of each slot: nothing of them belongs together.
+        keys.sort_unstable_by_key(|key| slot_of(key));
+        let of_slots = keys.chunk_by(|one, other| slot_of(one) == slot_of(other));
+        for keys in of_slots.flat_map(|of_slot| of_slot.chunks(KEYS_PER_LOCK)) {
             let hashes: Vec<_> = keys.iter().map(|key| ks.hash(key)).collect();
             ks.lock_many(hashes.into_iter());
             for key in keys {

@@ -197,11 +197,6 @@ impl Machine {
         (reply, changed)
     }
 
-    /// Whether every primary executes a command for its share, in steps.
-    pub(super) fn is_share(&mut self, args: &[&[u8]]) -> bool {
-        self.exec.prepare(args, None).command.is_some_and(is_at_all_primaries)
-    }
-
     fn begin_job(
         &mut self,
         tag: Tag,

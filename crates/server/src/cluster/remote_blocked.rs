@@ -64,9 +64,6 @@ impl Agent {
                     .rest
                     .take()
                     .filter(|rest| matches!(&reply, Reply::Bytes(bytes) if rest.is_due(bytes)));
-                if waiting.is_share && reply == Reply::Apart {
-                    return self.refuse(&waiting.client, waiting.seq, &Fail::PRIMARY_CHANGING);
-                }
                 let is_lost = waiting.is_parked
                     && waiting.end == Some(WaitEnd::Gone)
                     && matches!(&reply, Reply::Bytes(bytes) if !is_null(bytes));

@@ -84,9 +84,6 @@ RedisCluster {
 Absent {
     enable_module_command: Word = "enable-module-command", OneOf(&["no", "yes", "local"]), "no", AtStart,
         "Clients that may use MODULE";
-    array_slice_size: i64 = "array-slice-size", Number { min: 256, max: 65536 }, "4096", Runtime, "Elements in a slice of an array";
-    array_sparse_kmin: i64 = "array-sparse-kmin", Number { min: 0, max: 256 }, "5", Runtime, "When a slice becomes sparse";
-    array_sparse_kmax: i64 = "array-sparse-kmax", Number { min: 0, max: 256 }, "10", Runtime, "When a sparse slice becomes dense";
     vset_force_single_threaded_execution: bool = "vset-force-single-threaded-execution", YesNo, "no", Kept,
         "Search vector sets on one thread";
     key_memory_histograms: Fixed = "key-memory-histograms", Only(&["no"], NO_HISTOGRAMS), "no", Kept,
@@ -113,6 +110,9 @@ Absent {
         "Locale in which SORT ALPHA compares";
 }
 Otherwise {
+    array_slice_size: i64 = "array-slice-size", Number { min: 256, max: 65536 }, "4096", Runtime, "Indexes of a slice of an array";
+    array_sparse_kmin: i64 = "array-sparse-kmin", Number { min: 0, max: 256 }, "5", Runtime, "When a slice becomes sparse";
+    array_sparse_kmax: i64 = "array-sparse-kmax", Number { min: 0, max: 256 }, "10", Runtime, "When a sparse slice becomes dense";
     lazyexpire_nested_arbitrary_keys: bool = "lazyexpire-nested-arbitrary-keys", YesNo, "yes", Runtime,
         "Expired keys are absent for every command, also within scripts and transactions; not shown to patterns";
     lazyfree_lazy_eviction: bool = "lazyfree-lazy-eviction", YesNo, "yes", Runtime,

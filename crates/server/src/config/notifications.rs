@@ -16,8 +16,6 @@ const SUBKEYEVENT: u32 = 1 << 19;
 const SUBKEYSPACE_ITEM: u32 = 1 << 20;
 /// Published, with its fields, in `__subkeyspaceevent@db__:event|key`.
 const SUBKEYSPACE_EVENT: u32 = 1 << 21;
-/// The class of array events, which never occur here.
-const ARRAY: u32 = 1 << 23;
 
 const SUBKEYS: u32 = SUBKEYSPACE | SUBKEYEVENT | SUBKEYSPACE_ITEM | SUBKEYSPACE_EVENT;
 const CHANNELS: u32 = KEYSPACE | KEYEVENT | SUBKEYS;
@@ -33,7 +31,7 @@ const ALL: u32 = class::GENERIC
     | class::EVICTED
     | class::STREAM
     | class::MODULE
-    | ARRAY;
+    | class::ARRAY;
 
 /// Every letter, in the order in which the value is shown. Those up to `a` are not shown beside
 /// `A`.
@@ -51,7 +49,7 @@ const LETTERS: [(u8, u32); 21] = [
     (b'n', class::NEW),
     (b'o', class::OVERWRITTEN),
     (b'c', class::TYPE_CHANGED),
-    (b'a', ARRAY),
+    (b'a', class::ARRAY),
     (b'K', KEYSPACE),
     (b'E', KEYEVENT),
     (b'm', class::MISS),

@@ -43,6 +43,12 @@ impl Members {
         Self::start_in(view, nodes, Duration::from_micros(500), logged)
     }
 
+    /// Starts members with this view.
+    pub fn start_view(view: Arc<View>, delay: Duration) -> Self {
+        let nodes = view.members.len() as u16;
+        Self::start_in(view, nodes, delay, 0)
+    }
+
     fn start_in(view: Arc<View>, nodes: u16, delay: Duration, logged: u16) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("petrel-cluster-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));

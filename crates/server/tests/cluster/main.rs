@@ -1,6 +1,7 @@
 //! Several servers in one process as members of a cluster, over a simulated network with delays and
 //! broken links.
 
+mod arrays;
 mod aux_states;
 mod bench;
 mod blocking;
@@ -14,6 +15,7 @@ mod pubsub;
 mod scripts;
 mod shares;
 mod sketches;
+mod slots;
 mod tally;
 mod transactions;
 mod value_type;

@@ -270,7 +270,10 @@ fn what_is_not_there_says_so() {
     assert_eq!(migrate, format!("ERR MIGRATE {elsewhere}"));
     let crossing = format!("RENAME {here} {away}");
     let crossing = error(&client.call(&crossing));
-    assert_eq!(crossing, "CROSSSLOT Keys in request don't hash to the same slot");
+    assert_eq!(
+        crossing,
+        "CROSSSLOT Keys in request belong to several members of the cluster: let them share a hash tag, as {user}:a and {user}:b"
+    );
     assert_eq!(error(&client.call("INCR a b")), "ERR wrong number of arguments for 'incr' command");
 }
 

@@ -50,7 +50,7 @@ fn transactions_have_one_home() {
     let replies = client.pipeline(&commands);
     assert_eq!(
         error(&replies[3]),
-        "EXECABORT Transaction discarded because of: CROSSSLOT Keys in request don't hash to the same slot"
+        "EXECABORT Transaction discarded because of: CROSSSLOT Keys in request belong to several members of the cluster: let them share a hash tag, as {user}:a and {user}:b"
     );
     // Reads alone run here.
     let commands = ["MULTI".into(), format!("GET {here}"), format!("GET {away}"), "EXEC".into()];

@@ -109,12 +109,9 @@ fn a_snapshot_has_the_nodes_of_its_beginning() {
         let (before, bound) = (digest.allocated(), digest.growth(1));
         digest.add(i, 1.0).unwrap();
         assert!(digest.allocated() - before <= bound);
-        if i == 1.0 {
-            digest.reset();
-        }
     }
     assert!(taken == before && i > 1.0);
-    assert!(digest.snapshot.is_none() && digest.weight() < 50.0);
+    assert!(digest.snapshot.is_none() && digest.weight() > 50_000.0);
 }
 
 /// Nodes in the order in which they are written go on as those in the order of their additions.

@@ -10,8 +10,8 @@
 
 use super::{Filter, Piece, change};
 use crate::structures::custom::{
-    Chunk, Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest,
-    ValueType,
+    Chunk, Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, Shown, TypeNumber,
+    ValueDigest, ValueType,
 };
 use petrel_sketch::bloom::{Bloom, Facts, LINKS_MAX, Link, Part};
 
@@ -33,6 +33,7 @@ pub static TYPE: ValueType = ValueType {
     number: TypeNumber::BLOOM,
     // As the module that Redis comes with calls it.
     name: "MBbloom--",
+    shown: Shown::MODULE,
     form: RdbForm::Module {
         numbers: &[MODULE, MODULE_0, MODULE_0 | 1, MODULE_0 | 2, MODULE_0 | 3],
         of: |_| MODULE,

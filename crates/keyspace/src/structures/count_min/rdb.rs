@@ -6,7 +6,7 @@
 
 use super::{Sketch, change};
 use crate::structures::custom::{
-    Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest,
+    Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, Shown, TypeNumber, ValueDigest,
     ValueType,
 };
 use petrel_sketch::count_min::CountMin;
@@ -19,6 +19,7 @@ pub static TYPE: ValueType = ValueType {
     number: TypeNumber::COUNT_MIN,
     // As the module that Redis comes with calls it.
     name: "CMSk-TYPE",
+    shown: Shown::MODULE,
     form: RdbForm::Module { numbers: &[MODULE], of: |_| MODULE },
     rdb_version: 9,
     head: |held, out| {

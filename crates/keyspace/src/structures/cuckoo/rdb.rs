@@ -10,8 +10,8 @@
 
 use super::{CuckooFilter, Piece, change};
 use crate::structures::custom::{
-    Chunk, Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest,
-    ValueType,
+    Chunk, Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, Shown, TypeNumber,
+    ValueDigest, ValueType,
 };
 use petrel_sketch::cuckoo::{Cuckoo, FILTERS_MAX, Part, Shape};
 use petrel_sketch::pages::Pages;
@@ -28,6 +28,7 @@ pub static TYPE: ValueType = ValueType {
     number: TypeNumber::CUCKOO,
     // As the module that Redis comes with calls it.
     name: "MBbloomCF",
+    shown: Shown::MODULE,
     form: RdbForm::Module {
         numbers: &[MODULE, MODULE_0, MODULE_0 | 1, MODULE_0 | 2, MODULE_0 | 3],
         of: |_| MODULE,

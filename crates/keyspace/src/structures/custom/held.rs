@@ -22,6 +22,10 @@ impl Custom {
         self.of.number
     }
 
+    pub fn encoding(&self) -> &'static str {
+        self.of.shown.encoding
+    }
+
     #[inline]
     pub fn held(&self) -> Held<'_> {
         Held::Boxed(&*self.value)

@@ -49,6 +49,8 @@ impl TypeNumber {
     pub const TOP_K: TypeNumber = TypeNumber(6);
     /// t-digests.
     pub const T_DIGEST: TypeNumber = TypeNumber(7);
+    /// Arrays.
+    pub const ARRAY: TypeNumber = TypeNumber(8);
 }
 
 /// A change of a value, as effects carry it.
@@ -73,6 +75,8 @@ pub struct ValueType {
     pub number: TypeNumber,
     /// The name that `TYPE` answers.
     pub name: &'static str,
+    /// Properties for commands and events of keys of any type.
+    pub shown: Shown,
     /// The form in RDB files and `DUMP`.
     pub form: RdbForm,
     /// The version of RDB that knows such values; 9 at least.
@@ -85,7 +89,7 @@ pub struct ValueType {
     pub load: fn(&mut dyn ModuleReader, u64) -> Result<Loaded, LoadError>,
     /// Makes a change that an effect carries, and records it.
     pub apply: fn(&mut dyn Slot, CustomChange<'_>) -> Result<(), Why>,
-    /// The keyspace event of an operation, if it has one.
+    /// The keyspace event of an operation, if it has one; [`Shown::events`] is its class.
     pub event: fn(u8) -> Option<&'static str>,
     /// Writes a change of a key as the commands that make it on a Redis replica. None if Redis has
     /// no such type: its replicas are sent neither values nor changes then.
@@ -96,6 +100,29 @@ pub struct ValueType {
     pub copy_effort: fn(Held<'_>) -> usize,
     /// The line of `INFO keysizes` and the length of a value; none if there is no such line.
     pub sizes: Option<(&'static str, LengthOf)>,
+}
+
+/// Properties of a value type for commands and events of keys of any type.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// `OBJECT ENCODING`.
+    pub encoding: &'static str,
+    /// Class of its events.
+    pub events: EventClass,
+}
+
+impl Shown {
+    /// A type that is a module's in Redis.
+    pub const MODULE: Shown = Shown { encoding: "raw", events: EventClass::Module };
+}
+
+/// Class of a value type's events in `notify-keyspace-events`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum EventClass {
+    /// `d`: types that are modules' in Redis.
+    Module,
+    /// `a`: arrays.
+    Array,
 }
 
 /// Writes a change of a key as commands.
@@ -268,6 +295,10 @@ pub trait ModuleWriter {
     fn signed(&mut self, n: i64);
     /// A double.
     fn double(&mut self, n: f64);
+    /// Eight bytes, little-endian; under a type byte only, where no sort precedes them.
+    fn eight_bytes(&mut self, n: u64) {
+        self.double(f64::from_bits(n));
+    }
     /// A string.
     fn text(&mut self, bytes: &[u8]);
     /// The beginning of a string of `len` bytes that is too long for a single chunk;
@@ -288,6 +319,10 @@ pub trait ModuleReader {
     fn signed(&mut self) -> Result<i64, LoadError>;
     /// A double.
     fn double(&mut self) -> Result<f64, LoadError>;
+    /// Eight bytes, little-endian; under a type byte only.
+    fn eight_bytes(&mut self) -> Result<u64, LoadError> {
+        self.double().map(f64::to_bits)
+    }
     /// A string, until the next part is read.
     fn text(&mut self) -> Result<&[u8], LoadError>;
     /// Upper bound of the bytes that are left.

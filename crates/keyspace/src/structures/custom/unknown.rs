@@ -13,7 +13,7 @@
 use super::number::{Bytes, Malformed, put, put_bytes};
 use super::{
     Chunk, CustomChange, CustomValue, Held, LoadError, Loaded, MALFORMED_CHANGE, ModuleWriter,
-    RdbForm, TakeChunk, TypeNumber, ValueDigest, ValueType,
+    RdbForm, Shown, TakeChunk, TypeNumber, ValueDigest, ValueType,
 };
 use std::sync::Arc;
 
@@ -27,6 +27,7 @@ const PAGE_BYTES: usize = 4096;
 pub static UNKNOWN: ValueType = ValueType {
     number: TypeNumber::UNKNOWN,
     name: "unknown",
+    shown: Shown::MODULE,
     form: RdbForm::Module {
         numbers: &[CHANGED_MODULE],
         of: |held| held.get::<Unknown>().map_or(CHANGED_MODULE, |unknown| unknown.kept.module()),

@@ -9,7 +9,7 @@
 
 use super::{change, loaded, tape_of};
 use crate::structures::custom::{
-    Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest,
+    Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, Shown, TypeNumber, ValueDigest,
     ValueType,
 };
 use petrel_json::{Format, Parse, Value, parse, print, text_of_cbor};
@@ -26,6 +26,7 @@ pub(crate) static TYPE: ValueType = ValueType {
     number: TypeNumber::JSON,
     // As the module that Redis comes with calls it.
     name: "ReJSON-RL",
+    shown: Shown::MODULE,
     form: RdbForm::Module { numbers: &[MODULE, MODULE_CBOR, MODULE_OLD], of: |_| MODULE },
     rdb_version: 9,
     head: |_, _| {},

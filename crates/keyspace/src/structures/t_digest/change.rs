@@ -6,11 +6,12 @@
 //! reset
 //! ```
 
-use super::Digest;
+use super::{Digest, DigestRef};
 use crate::structures::custom::number::{Bytes, Malformed, put};
 use crate::structures::custom::{
-    CommandWriter, CustomChange, CustomValue, MALFORMED_CHANGE, Slot, Why,
+    CommandWriter, CustomChange, CustomValue, Held, MALFORMED_CHANGE, Slot, Why,
 };
+use petrel_sketch::t_digest::packed::{nodes_of, widen};
 use petrel_sketch::t_digest::{Overflow, TDigest};
 use std::any::Any;
 
@@ -24,8 +25,8 @@ mod op {
 /// Makes a digest at a key that holds nothing; false if no such digest is possible.
 pub fn make<S: Slot + ?Sized>(slot: &mut S, compression: u64) -> bool {
     let digest = TDigest::new(compression).filter(|_| slot.held().is_none());
-    let Some(digest) = digest else { return false };
-    slot.put_boxed(Box::new(Digest::new(digest)));
+    let Some(packed) = digest.and_then(|digest| digest.pack()) else { return false };
+    slot.put_packed(&packed);
     slot.record(op::MAKE, &mut |out| put(out, compression));
     true
 }
@@ -35,11 +36,13 @@ pub fn make<S: Slot + ?Sized>(slot: &mut S, compression: u64) -> bool {
 /// # Errors
 /// If it would have too many numbers; those before were added.
 pub fn add<S: Slot + ?Sized>(slot: &mut S, numbers: &[f64]) -> Result<(), Overflow> {
-    let mut added = 0;
-    change(slot, &mut |Digest(digest)| {
-        let until_full = numbers.iter().take_while(|&&number| digest.add(number, 1.0).is_ok());
-        added = until_full.count();
-    });
+    let mut added = if add_packed(slot, numbers) { numbers.len() } else { 0 };
+    if added == 0 {
+        change(slot, &mut |Digest(digest)| {
+            let until_full = numbers.iter().take_while(|&&number| digest.add(number, 1.0).is_ok());
+            added = until_full.count();
+        });
+    }
     if added > 0 {
         slot.record(op::ADD, &mut |out| {
             let bits = numbers[..added].iter().map(|number| number.to_bits());
@@ -49,9 +52,32 @@ pub fn add<S: Slot + ?Sized>(slot: &mut S, numbers: &[f64]) -> Result<(), Overfl
     if added == numbers.len() { Ok(()) } else { Err(Overflow) }
 }
 
+/// Adds numbers to a packed digest. If it cannot stay packed, boxes it and returns false.
+#[inline]
+fn add_packed<S: Slot + ?Sized>(slot: &mut S, numbers: &[f64]) -> bool {
+    let Some(Held::Packed(packed)) = slot.held() else { return false };
+    let mut room = [0; _];
+    match nodes_of(packed, numbers, &mut room) {
+        Some(nodes) => {
+            let at = packed.len();
+            slot.splice(at, 0, nodes, &mut |packed| widen(packed, numbers));
+            true
+        }
+        None => {
+            let digest = Digest::new(TDigest::unpack(packed));
+            slot.put_boxed(Box::new(digest));
+            false
+        }
+    }
+}
+
 /// Empties the digest at a key, which exists.
 pub fn reset<S: Slot + ?Sized>(slot: &mut S) {
-    change(slot, &mut |Digest(digest)| digest.reset());
+    let digest = slot.held().and_then(DigestRef::of);
+    let empty = digest.and_then(|digest| TDigest::new(digest.compression()));
+    if let Some(packed) = empty.and_then(|empty| empty.pack()) {
+        slot.put_packed(&packed);
+    }
     slot.record(op::RESET, &mut |_| {});
 }
 

@@ -10,9 +10,10 @@
 //! that its replicas stay as it is: all nodes are written as merged ones, and -0 as the weight of
 //! the unmerged ones tells that a merge is due. RedisBloom reads it as 0.
 
-use super::{Digest, change};
+use super::{DigestRef, change, loaded};
 use crate::structures::custom::{
-    LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest, ValueType,
+    LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, Shown, TypeNumber, ValueDigest,
+    ValueType,
 };
 use petrel_sketch::t_digest::{COMPRESSION_MAX, Node, TDigest};
 
@@ -29,16 +30,17 @@ pub static TYPE: ValueType = ValueType {
     number: TypeNumber::T_DIGEST,
     // As the module that Redis comes with calls it.
     name: "TDIS-TYPE",
+    shown: Shown::MODULE,
     form: RdbForm::Module { numbers: &[MODULE], of: |_| MODULE },
     rdb_version: 9,
     head: |held, out| {
-        if let Some(value) = held.get::<Digest>() {
-            write_head(value.digest(), out);
+        if let Some(digest) = DigestRef::of(held) {
+            write_head(&digest, out);
         }
     },
     body: |held, out| {
-        if let Some(value) = held.get::<Digest>() {
-            value.digest().each_number(&mut |number| out.double(number));
+        if let Some(digest) = DigestRef::of(held) {
+            digest.each_number(&mut |number| out.double(number));
         }
     },
     load,
@@ -46,13 +48,13 @@ pub static TYPE: ValueType = ValueType {
     // As Redis, which publishes no event of them.
     event: |_| None,
     commands: Some(change::commands),
-    digest: |held, digest| {
-        if let Some(value) = held.get::<Digest>() {
-            mix_in(value.digest(), digest);
+    digest: |held, out| {
+        if let Some(digest) = DigestRef::of(held) {
+            mix_in(&digest, out);
         }
     },
     // A node is sorted, too.
-    copy_effort: |held| held.get::<Digest>().map_or(0, |value| 4 * value.digest().nodes().len()),
+    copy_effort: |held| DigestRef::of(held).map_or(0, |digest| 4 * digest.nodes().len()),
     // Redis has no such line.
     sizes: None,
 };
@@ -96,7 +98,7 @@ fn load(reader: &mut dyn ModuleReader, _: u64) -> Result<Loaded, LoadError> {
         node.weight = reader.double()?;
     }
     let digest = TDigest::from_nodes(compression as u64, ends, nodes, are_merged, compressions);
-    Ok(Loaded::Boxed(Box::new(Digest::new(digest.ok_or(BROKEN)?))))
+    Ok(loaded(digest.ok_or(BROKEN)?))
 }
 
 fn mix_in(digest: &TDigest, out: &mut dyn ValueDigest) {

@@ -10,8 +10,8 @@
 
 use super::{Piece, TopKList, change};
 use crate::structures::custom::{
-    Chunk, Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest,
-    ValueType,
+    Chunk, Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, Shown, TypeNumber,
+    ValueDigest, ValueType,
 };
 use petrel_sketch::top_k::{Entry, Part, Shape, TopK};
 
@@ -28,6 +28,7 @@ pub static TYPE: ValueType = ValueType {
     number: TypeNumber::TOP_K,
     // As the module that Redis comes with calls it.
     name: "TopK-TYPE",
+    shown: Shown::MODULE,
     form: RdbForm::Module { numbers: &[MODULE], of: |_| MODULE },
     rdb_version: 9,
     head: write_head,

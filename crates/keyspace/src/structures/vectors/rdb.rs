@@ -20,7 +20,7 @@
 
 use super::{Vectors, change};
 use crate::structures::custom::{
-    Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest,
+    Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, Shown, TypeNumber, ValueDigest,
     ValueType,
 };
 use petrel_vector::{
@@ -47,6 +47,7 @@ const NODE: LoadError = LoadError::Malformed("an element of a vector set is brok
 pub(crate) static TYPE: ValueType = ValueType {
     number: TypeNumber::VECTOR_SET,
     name: "vectorset",
+    shown: Shown::MODULE,
     form: RdbForm::Module {
         numbers: &[MODULE, MODULE_OWN],
         of: |held| match held.get::<Vectors>() {

@@ -41,8 +41,6 @@ pub(in crate::cluster) struct Waiting {
     pub client: Arc<Client>,
     /// The number of its reply slot.
     pub seq: u64,
-    /// Part of a command that every primary executes for its own slots.
-    pub is_share: bool,
     /// Calls to forward after it.
     pub rest: Option<Box<Rest>>,
     /// The command waits for its keys at their primary, or has.
@@ -59,8 +57,8 @@ impl Waiting {
         self.is_parked && (self.end.is_some() || self.until.is_some_and(|until| now >= until))
     }
 
-    pub fn new(client: Arc<Client>, seq: u64, is_share: bool) -> Self {
-        Waiting { client, seq, is_share, rest: None, is_parked: false, until: None, end: None }
+    pub fn new(client: Arc<Client>, seq: u64) -> Self {
+        Waiting { client, seq, rest: None, is_parked: false, until: None, end: None }
     }
 }
 

@@ -8,7 +8,8 @@ use petrel_commands::aux_state::add_aux_state;
 use petrel_keyspace::custom::number::{Bytes, Malformed, put_bytes, put_signed};
 use petrel_keyspace::custom::{
     Chunk, CustomChange, CustomValue, Held, LoadError, Loaded, MALFORMED_CHANGE, ModuleReader,
-    ModuleWriter, RdbForm, Slot, TakeChunk, TypeNumber, ValueDigest, ValueType, Why, add_type,
+    ModuleWriter, RdbForm, Shown, Slot, TakeChunk, TypeNumber, ValueDigest, ValueType, Why,
+    add_type,
 };
 use petrel_server::Running;
 use petrel_server::config::SharedConfig;
@@ -42,6 +43,7 @@ pub static TALLY: ValueType = ROW;
 const ROW: ValueType = ValueType {
     number: TypeNumber(200),
     name: "tally",
+    shown: Shown::MODULE,
     form: RdbForm::Module { numbers: &[MODULE], of: |_| MODULE },
     rdb_version: 9,
     head: |held, out| out.unsigned(held.get::<Tally>().map_or(0, Tally::len) as u64),
@@ -62,6 +64,7 @@ const ROW: ValueType = ValueType {
 pub static LATER: ValueType = ValueType {
     number: TypeNumber(210),
     name: "later",
+    shown: Shown::MODULE,
     form: RdbForm::Module { numbers: &[LATER_MODULE], of: |_| LATER_MODULE },
     sizes: None,
     ..ROW
