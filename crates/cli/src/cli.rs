@@ -103,7 +103,7 @@ impl Cli {
         }
     }
 
-    /// Sends a command as `ask` does; none if the server closes the connection, as `SHUTDOWN` has it do.
+    /// Sends a command as `ask` does; none if `SHUTDOWN` ended the server.
     fn ask_unless_stopped(
         &mut self,
         name: &[u8],

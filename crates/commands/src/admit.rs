@@ -25,6 +25,7 @@ mod redis_cluster;
 pub(crate) mod scripts;
 pub(crate) mod server_state;
 mod shares;
+mod supported;
 mod turn_away;
 
 use crate::cluster::Rest;

@@ -21,6 +21,7 @@
 
 use super::copies::may_be_copied;
 use super::redis_cluster::{reads_at_once, shares_for};
+use super::supported::{admit_in_cluster, admit_log};
 use super::{Moment, Verdict};
 use crate::arguments::cursor::parse_cursor;
 use crate::cluster::{Call, Cluster, HashSlot, Primary, Rest};
@@ -33,7 +34,6 @@ use crate::modes::Modes;
 use crate::random::Random;
 use crate::reply_slots::{Merge, ReplySlots};
 use crate::scripting::cache::{NO_SCRIPT, parse_sum};
-use crate::server::replication::{NO_LOG, logs_wanted};
 use crate::server::state::ServerState;
 use crate::session::Session;
 use crate::spec::{Command, Flags, GateFlags, KeyShape, Queue, Request};
@@ -570,29 +570,6 @@ impl Executor {
 pub(super) fn is_flush(command: Command) -> bool {
     let spec = command.spec;
     spec.gate.contains(GateFlags::AT_ALL_PRIMARIES) && spec.flags.contains(Flags::WRITE)
-}
-
-/// Rejects commands that a cluster does not support: those marked so, and writes that name no key.
-fn admit_in_cluster(command: Command) -> Result<(), Fail> {
-    let spec = command.spec;
-    let name = || spec.meta.name.to_ascii_uppercase();
-    if spec.gate.contains(GateFlags::NOT_IN_CLUSTER) {
-        return Err(Fail::new(format!("ERR {} is not supported in a cluster", name())));
-    }
-    let is_whole = spec.place == Place::Primary && spec.meta.keys.is_empty();
-    match is_whole && !spec.gate.intersects(bits!(GateFlags: AT_ALL_PRIMARIES, AGREED)) {
-        true => Err(Fail::new(format!("ERR {} is not allowed in cluster mode", name()))),
-        false => Ok(()),
-    }
-}
-
-/// Rejects a command that waits for the log of this member if there is none.
-fn admit_log(command: Command, args: &[&[u8]], host: &dyn Host) -> Result<(), Fail> {
-    if !command.spec.gate.contains(GateFlags::ASKS_LOGS) {
-        return Ok(());
-    }
-    let (local, _) = logs_wanted(args)?;
-    if local && host.durable_epoch().is_none() { Err(NO_LOG) } else { Ok(()) }
 }
 
 /// Forwards a command to all primaries, for their slots.
