@@ -204,7 +204,10 @@ impl Server {
     }
 
     pub fn connect(&self) -> Client {
-        Client::new(Stream::Unix(UnixStream::connect(self.socket()).unwrap()))
+        let stream = UnixStream::connect(self.socket());
+        let stream =
+            stream.unwrap_or_else(|error| panic!("{error}; it printed: {}", self.output()));
+        Client::new(Stream::Unix(stream))
     }
 
     pub fn pid(&self) -> libc::pid_t {
