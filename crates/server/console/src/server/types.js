@@ -2,7 +2,7 @@
 
 export const TYPES = [
   ['string', 'string'], ['list', 'list'], ['hash', 'hash'], ['set', 'set'], ['zset', 'sorted set'], ['stream', 'stream'],
-  ['ReJSON-RL', 'JSON'], ['vectorset', 'vector set'], ['MBbloom--', 'Bloom filter'], ['MBbloomCF', 'cuckoo filter'],
+  ['ReJSON-RL', 'JSON'], ['vectorset', 'vector set'], ['array', 'array'], ['MBbloom--', 'Bloom filter'], ['MBbloomCF', 'cuckoo filter'],
   ['CMSk-TYPE', 'count-min sketch'], ['TopK-TYPE', 'top-k'], ['TDIS-TYPE', 't-digest'],
 ];
 

@@ -222,6 +222,30 @@ test('Bloom filter and count-min sketch', async () => {
   await closed();
 });
 
+test('array', async () => {
+  await client.send('ARMSET', 'array', '0', 'a', '7', 'b', '18446744073709551614', 'last');
+  await openKey('array');
+  await page.getByRole('button', { name: 'Edit element 7', exact: true }).click();
+  await field('Value').fill('B');
+  await press('Save');
+  await becomes('B', 'ARGET', 'array', 7);
+  await closed();
+  await page.getByRole('button', { name: 'Delete element 18446744073709551614', exact: true }).click();
+  await press('Delete');
+  await becomes(2, 'ARCOUNT', 'array');
+  await closed();
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await field('Index').fill('9007199254740993');
+  await field('Value').fill('far');
+  await press('Save');
+  await becomes('far', 'ARGET', 'array', '9007199254740993');
+  await closed();
+  await page.getByRole('textbox', { name: 'First index' }).fill('8');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await card('Elements').getByText('9007199254740993').waitFor();
+  assert.equal(await card('Elements').locator('tbody tr').count(), 1);
+});
+
 test('cuckoo filter, top-k and t-digest', async () => {
   const act = async (title, action, fields) => {
     await card(title).getByRole('button', { name: action, exact: true }).click();

@@ -20,6 +20,7 @@ const KINDS = {
   stream: { fields: [['pairs', 'Fields and values of the first entry', 'event login user ann']], command: (key, { pairs }) => ['XADD', key, '*', ...splitPairs(pairs)] },
   'ReJSON-RL': { fields: [['json', 'JSON', '{"name": "Ann"}']], command: (key, { json }) => ['JSON.SET', key, '$', checked(json)] },
   vectorset: { fields: [['value', 'First element', ''], ['vector', 'Vector', '0.1 0.2 0.3']], command: (key, { value, vector }) => vectorCommand(key, value, vector) },
+  array: { fields: [['value', 'First element', '']], command: (key, { value }) => ['ARSET', key, 0, value] },
   'MBbloom--': { fields: [['error', 'Error rate', '0.01'], ['capacity', 'Capacity', '10000']], command: (key, { error, capacity }) => ['BF.RESERVE', key, error, capacity] },
   'CMSk-TYPE': { fields: [['error', 'Error rate', '0.001'], ['probability', 'Probability', '0.01']], command: (key, { error, probability }) => ['CMS.INITBYPROB', key, error, probability] },
   'MBbloomCF': { fields: [['capacity', 'Capacity', '10000']], command: (key, { capacity }) => ['CF.RESERVE', key, capacity] },

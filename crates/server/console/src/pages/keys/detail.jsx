@@ -18,6 +18,7 @@ import { SortedSetValue } from './sorted-set.jsx';
 import { StreamValue } from './stream.jsx';
 import { JsonValue } from './json.jsx';
 import { VectorSetValue } from './vector-set.jsx';
+import { ArrayValue } from './array.jsx';
 import { BloomValue, CountMinValue, CuckooValue, DigestValue, TopKValue } from './sketches.jsx';
 
 /** View of each type, and the command that counts its elements. */
@@ -30,6 +31,7 @@ const VIEWS = {
   stream: [StreamValue, 'XLEN'],
   'ReJSON-RL': [JsonValue, null],
   vectorset: [VectorSetValue, 'VCARD'],
+  array: [ArrayValue, 'ARCOUNT'],
   'MBbloom--': [BloomValue, null],
   'MBbloomCF': [CuckooValue, null],
   'CMSk-TYPE': [CountMinValue, null],
