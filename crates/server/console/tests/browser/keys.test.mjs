@@ -242,8 +242,8 @@ test('array', async () => {
   await closed();
   await page.getByRole('textbox', { name: 'First index' }).fill('8');
   await page.getByRole('button', { name: 'Show' }).click();
-  await card('Elements').getByText('9007199254740993').waitFor();
-  assert.equal(await card('Elements').locator('tbody tr').count(), 1);
+  const rows = card('Elements').locator('tbody tr');
+  await until(async () => (await rows.allInnerTexts()).map((text) => text.trim().split(/\s/)[0]).join() === '9007199254740993', 'elements from 8 on are shown');
 });
 
 test('cuckoo filter, top-k and t-digest', async () => {
