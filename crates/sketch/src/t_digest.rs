@@ -60,6 +60,11 @@ struct Snapshot {
     is_counted: bool,
 }
 
+/// Sum of the weights. A sum of no numbers would be -0.0 by `Iterator::sum`.
+fn weight_of(nodes: &[Node]) -> f64 {
+    nodes.iter().fold(0.0, |sum, node| sum + node.weight)
+}
+
 impl TDigest {
     /// Creates an empty digest; none if the compression is 0 or too large.
     pub fn new(compression: u64) -> Option<Self> {
@@ -86,7 +91,7 @@ impl TDigest {
         compressions: u64,
     ) -> Option<Self> {
         let mut digest = TDigest::new(compression)?;
-        let weight: f64 = nodes.iter().map(|node| node.weight).sum();
+        let weight = weight_of(&nodes);
         let are_sound = nodes.iter().all(|node| node.weight > 0.0) && weight <= WEIGHT_MAX;
         if !are_sound || nodes.len() > digest.capacity() {
             return None;

@@ -5,7 +5,7 @@
 //! nodes: mean, weight (8 bytes each)
 //! ```
 
-use super::{NODES_MIN, Node, TDigest, WEIGHT_MAX};
+use super::{NODES_MIN, Node, TDigest, WEIGHT_MAX, weight_of};
 
 /// Maximum number of nodes of a packed digest: below every capacity, so that no merge is due.
 pub const NODES_MAX: usize = 2 * NODES_MIN;
@@ -41,14 +41,13 @@ impl TDigest {
     pub fn unpack(packed: &[u8]) -> Self {
         let nodes: Vec<Node> = nodes(packed).collect();
         let merged = usize::from(packed.get(MERGED).copied().unwrap_or(0)).min(nodes.len());
-        let weight = |nodes: &[Node]| nodes.iter().map(|node| node.weight).sum();
         TDigest {
             compression: u32::from_le_bytes(field(packed, 0)),
             min: double(packed, MIN),
             max: double(packed, MAX),
             merged,
-            merged_weight: weight(&nodes[..merged]),
-            unmerged_weight: weight(&nodes[merged..]),
+            merged_weight: weight_of(&nodes[..merged]),
+            unmerged_weight: weight_of(&nodes[merged..]),
             nodes,
             compressions: u64::from_le_bytes(field(packed, COMPRESSIONS)),
             snapshot: None,
@@ -66,8 +65,9 @@ pub fn packed_len(nodes: usize) -> usize {
 pub fn nodes_of<'r>(packed: &[u8], numbers: &[f64], room: &'r mut NodeBytes) -> Option<&'r [u8]> {
     let len = numbers.len() * NODE_BYTES;
     let weight: f64 = nodes(packed).map(|node| node.weight).sum();
+    // The sum of both may be rounded down.
     let fits =
-        packed.len() + len <= packed_len(NODES_MAX) && weight + numbers.len() as f64 <= WEIGHT_MAX;
+        packed.len() + len <= packed_len(NODES_MAX) && weight <= WEIGHT_MAX - numbers.len() as f64;
     if !fits {
         return None;
     }
