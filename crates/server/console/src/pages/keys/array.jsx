@@ -34,7 +34,7 @@ export function ArrayValue({ name, meta, onChanged }) {
     setFrom(BigInt(index) > INDEX_MAX ? String(INDEX_MAX) : index);
   };
   return <Card title="Elements" actions={<>
-    <form class="filter" onSubmit={start}><input name="from" inputmode="numeric" pattern="\d{1,20}" required value={from} aria-label="First index" title="First index" /><button type="submit">Show</button></form>
+    <form class="filter" onSubmit={start}><input name="from" inputmode="numeric" pattern="\d{1,20}" required defaultValue="0" aria-label="First index" title="First index" /><button type="submit">Show</button></form>
     <button type="button" onClick={() => setDialog({})}>Add</button>
   </>}>
     <Problem error={walk.error} what="ARSCAN" />
