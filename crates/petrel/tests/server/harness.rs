@@ -243,6 +243,17 @@ impl Server {
         }
     }
 
+    /// Kills the server, and starts it again with its files.
+    pub fn killed_and_started(mut self, args: &[&str]) -> (Server, Client) {
+        self.signal(libc::SIGKILL);
+        self.exit_code();
+        let _ = std::fs::remove_file(self.socket());
+        let server = Server::start_in(self.into_scratch(), "epoll", args);
+        let mut client = server.connect();
+        eventually("the data", || client.text(&["PING"]) == "PONG");
+        (server, client)
+    }
+
     /// A field of `INFO`, as a number.
     pub fn info(&self, field: &str) -> i64 {
         let text = self.connect().text(&["INFO", "everything"]);

@@ -72,34 +72,23 @@ fn contents(client: &mut Client) -> Vec<String> {
     all
 }
 
-/// Kills the server, and starts it again with its files.
-fn again(mut server: Server, args: &[&str]) -> (Server, Client) {
-    server.signal(libc::SIGKILL);
-    server.exit_code();
-    let _ = std::fs::remove_file(server.socket());
-    let server = Server::start_in(server.into_scratch(), "epoll", args);
-    let mut client = server.connect();
-    eventually("the data", || client.text(&["PING"]) == "PONG");
-    (server, client)
-}
-
 #[test]
 fn sketches_are_there_after_a_kill_a_rewrite_and_a_snapshot() {
     let log = ["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"];
     let server = Server::start("epoll", &log);
     let expected = fill(&mut server.connect(), 0);
     assert!(expected[1].len() == 40 && expected[4].contains("hashes"), "{expected:?}");
-    let (server, mut client) = again(server, &log);
+    let (server, mut client) = server.killed_and_started(&log);
     assert_eq!(contents(&mut client), expected);
     client.call(&["BGREWRITEAOF"]);
     // Changes beside the rewrite.
     let expected = fill(&mut client, 60);
     eventually("the rewrite", || client.text(&["INFO"]).contains("aof_rewrite_in_progress:0"));
-    let (server, mut client) = again(server, &log);
+    let (server, mut client) = server.killed_and_started(&log);
     assert_eq!(contents(&mut client), expected);
     assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "no"]), "OK");
     assert_eq!(client.text(&["SAVE"]), "OK");
-    let (_server, mut client) = again(server, &["--enable-debug-command", "yes"]);
+    let (_server, mut client) = server.killed_and_started(&["--enable-debug-command", "yes"]);
     assert_eq!(contents(&mut client), expected);
 }
 
@@ -112,7 +101,7 @@ fn a_snapshot_has_sketches_as_they_were() {
     // What comes now is no part of it.
     fill(&mut client, 60);
     eventually("the file", || client.text(&["INFO"]).contains("rdb_bgsave_in_progress:0"));
-    let (_server, mut client) = again(server, &["--enable-debug-command", "yes"]);
+    let (_server, mut client) = server.killed_and_started(&["--enable-debug-command", "yes"]);
     assert_eq!(contents(&mut client), expected);
 }
 
