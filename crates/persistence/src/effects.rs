@@ -147,7 +147,7 @@ pub fn apply_group(
 /// Like [`apply_group`], for several groups that others see all of or nothing of.
 ///
 /// # Errors
-/// Those of [`apply_group`].
+/// Errors of [`apply_group`].
 pub fn apply_groups(
     handle: &mut Handle,
     groups: &[&[u8]],
@@ -349,7 +349,7 @@ fn lock_and(
 /// called for keys that are absent or are removed for that reason. Otherwise like [`apply_group`].
 ///
 /// # Errors
-/// Those of [`apply_group`].
+/// Errors of [`apply_group`].
 pub fn apply_to_copies(
     handle: &mut Handle,
     group: &[u8],

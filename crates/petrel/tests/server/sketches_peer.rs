@@ -131,7 +131,7 @@ fn rounded(value: &Value) -> String {
     }
 }
 
-/// What a server answers about a key.
+/// Returns a server's replies about a key.
 fn look(client: &mut Client, key: &str) -> Vec<String> {
     let items: Vec<String> = (0..ITEMS).map(|i| format!("item {i}")).collect();
     let few: Vec<String> = (0..30).map(|i| format!("i{i}")).collect();
