@@ -1,0 +1,3 @@
+//! The query language: from bytes to a syntax tree.
+
+pub mod ast;
