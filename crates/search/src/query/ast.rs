@@ -4,6 +4,8 @@
 //! unknown field parse, as in Redis, and fail or match nothing when the query is evaluated. Names
 //! in front of text (`@title|body:`) are resolved into a [`FieldMask`] by the parser.
 
+use super::lexer::unescape;
+
 /// Bytes of a query: a term, a name of a field, a tag.
 pub type Bytes = Box<[u8]>;
 
@@ -117,9 +119,12 @@ pub struct Term {
     pub text: Bytes,
     /// True if expansion added the term, i.e. the user did not write it.
     pub expanded: bool,
+    /// True if the term is not expanded: a part of a phrase, a number.
+    pub verbatim: bool,
 }
 
-/// Patterns over terms and tags, without the `*` that marks them.
+/// Patterns over terms and tags, without the `*` that marks them. Patterns over terms are
+/// unescaped, over tags as written; neither is folded.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Pattern {
     /// `abc*`
@@ -132,7 +137,7 @@ pub enum Pattern {
     Wildcard(Bytes),
 }
 
-/// One alternative of a tag condition.
+/// One alternative of a tag condition. Texts are kept as they were written, with escapes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TagValue {
     /// A tag. Not folded: the field decides about case.
@@ -144,11 +149,14 @@ pub enum TagValue {
 }
 
 impl TagValue {
-    /// The tag's bytes, words joined. `None` for a pattern.
-    pub fn exact(&self) -> Option<std::borrow::Cow<'_, [u8]>> {
+    /// The tag's bytes: words joined, escapes removed. `None` for a pattern.
+    pub fn exact(&self) -> Option<Vec<u8>> {
         match self {
-            Self::Exact(tag) => Some((&**tag).into()),
-            Self::Words(words) => Some(words.join(&b' ').into()),
+            Self::Exact(tag) => Some(unescape(tag)),
+            Self::Words(words) => {
+                let words: Vec<_> = words.iter().map(|word| unescape(word)).collect();
+                Some(words.join(&b' '))
+            }
             Self::Pattern(_) => None,
         }
     }
@@ -316,5 +324,7 @@ mod tests {
     fn words_of_a_tag_are_joined() {
         let words = TagValue::Words(vec![(*b"a").into(), (*b"b").into()]);
         assert_eq!(words.exact().as_deref(), Some(&b"a b"[..]));
+        let escaped = TagValue::Exact((*b"a\\-b").into());
+        assert_eq!(escaped.exact().as_deref(), Some(&b"a-b"[..]));
     }
 }
