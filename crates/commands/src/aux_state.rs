@@ -69,7 +69,7 @@ impl AuxState {
 }
 
 /// All states that are built in: a new one is one line.
-static BUILT_IN: [&AuxState; 1] = [&FUNCTION_LIBRARIES];
+static BUILT_IN: [&AuxState; 2] = [&FUNCTION_LIBRARIES, &crate::search::DEFINITIONS];
 
 static FUNCTION_LIBRARIES: AuxState = AuxState {
     name: "functions",

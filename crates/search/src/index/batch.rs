@@ -153,7 +153,8 @@ impl Copying<'_> {
             start..batch.bytes.len()
         });
         batch.fields.push(FieldChange { number, value, expiry });
-        if let Some(Copied { kind: CopiedKind::Put { fields, .. }, .. }) = batch.changes.last_mut() {
+        if let Some(Copied { kind: CopiedKind::Put { fields, .. }, .. }) = batch.changes.last_mut()
+        {
             fields.end = batch.fields.len();
         }
     }

@@ -3,8 +3,8 @@
 
 use crate::index::document::Document;
 use crate::index::schema::{FieldKind, Schema, fold};
-use crate::query::unescape;
 use crate::query::ast::{Node, NodeKind, NumericRange, Pattern, TagValue};
+use crate::query::unescape;
 use crate::structures::numbers::Range;
 use std::ops::Bound;
 
@@ -184,9 +184,7 @@ impl TagTest {
             TagTest::Is(text) => **text == *tag,
             TagTest::Matches(Pattern::Prefix(text)) => tag.starts_with(text),
             TagTest::Matches(Pattern::Suffix(text)) => tag.ends_with(text),
-            TagTest::Matches(Pattern::Infix(text)) => {
-                memchr::memmem::find(tag, text).is_some()
-            }
+            TagTest::Matches(Pattern::Infix(text)) => memchr::memmem::find(tag, text).is_some(),
             TagTest::Matches(Pattern::Wildcard(text)) => matches_wildcard(text, tag),
         }
     }

@@ -91,8 +91,17 @@ pub struct Version {
 pub struct FieldErrors {
     /// Number of failures.
     pub count: u64,
-    /// The last one: its text and the key.
-    pub last: Option<(Box<[u8]>, Box<[u8]>)>,
+    /// The last one.
+    pub last: Option<Failure>,
+}
+
+/// A value that does not fit its field.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Text of the error.
+    pub text: Box<[u8]>,
+    /// Key of the document.
+    pub key: Box<[u8]>,
 }
 
 /// Contents of an index.
@@ -235,9 +244,8 @@ impl Contents {
     /// none), and removals of which no earlier change can come.
     pub fn clean(&mut self, earliest: Option<u64>, mut in_flight: impl FnMut(u64) -> bool) {
         if !self.versions.is_empty() {
-            self.versions.retain(|version| {
-                earliest.is_some_and(|earliest| version.stamps.end > earliest)
-            });
+            self.versions
+                .retain(|version| earliest.is_some_and(|earliest| version.stamps.end > earliest));
             self.version_bytes = self.versions.iter().map(Version::bytes).sum();
             if self.versions.is_empty() {
                 self.versions = Vec::new();
@@ -351,7 +359,8 @@ impl Contents {
         if fields.iter().any(|field| field.expiry.is_some()) || !self.expiries.is_empty() {
             self.change_expiries(row, fields);
         }
-        if let Some(score) = fields.iter().find(|field| usize::from(field.number) == self.fields.len())
+        if let Some(score) =
+            fields.iter().find(|field| usize::from(field.number) == self.fields.len())
         {
             let text = score.value.clone().and_then(|value| bytes.get(value));
             let number = text.and_then(parse_number);
@@ -378,7 +387,8 @@ impl Contents {
         for field in fields {
             let text = field.value.clone().and_then(|value| bytes.get(value));
             let number = usize::from(field.number);
-            if let Some(Err(Misfit)) = self.change_field(number, |store| store.set_text(row, text)) {
+            if let Some(Err(Misfit)) = self.change_field(number, |store| store.set_text(row, text))
+            {
                 misfits.push(number);
                 self.note_failure(number, row, text.unwrap_or_default());
             }
@@ -443,7 +453,7 @@ impl Contents {
         let key = self.documents.get(row).map(|document| document.key.clone());
         let text = &text[..text.len().min(ERROR_MAX)];
         let text = [b"Invalid numeric value: '", text, b"'"].concat();
-        let last = Some((text.into(), key.unwrap_or_default()));
+        let last = Some(Failure { text: text.into(), key: key.unwrap_or_default() });
         for errors in [&mut self.errors[number], &mut self.failures] {
             errors.count += 1;
             errors.last.clone_from(&last);

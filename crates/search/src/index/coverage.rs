@@ -103,8 +103,9 @@ impl FieldNames {
         if self.filter & filter_bit(name) == 0 {
             return Touched::default();
         }
-        let found =
-            self.names.binary_search_by(|(other, _)| (other.len(), &**other).cmp(&(name.len(), name)));
+        let found = self
+            .names
+            .binary_search_by(|(other, _)| (other.len(), &**other).cmp(&(name.len(), name)));
         found.map_or(Touched::default(), |at| self.names[at].1)
     }
 }
@@ -245,7 +246,9 @@ impl Prefixes {
     #[inline]
     fn covering(&self, key: &[u8]) -> &[u32] {
         let may_match = match key {
-            [first, second, ..] => has(&self.first, *first) && has(&self.pairs, pair(*first, *second)),
+            [first, second, ..] => {
+                has(&self.first, *first) && has(&self.pairs, pair(*first, *second))
+            }
             [first] => has(&self.first, *first),
             [] => false,
         };

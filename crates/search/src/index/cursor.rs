@@ -165,7 +165,9 @@ pub fn estimate(condition: &Condition, contents: &Contents) -> usize {
         Condition::Nothing => 0,
         Condition::Everything | Condition::Not(_) => all,
         Condition::Number { field, range } => match contents.field(*field) {
-            Some(FieldStore::Numbers(store)) => store.numbers().count(range, all / TESTED_SHARE + 1),
+            Some(FieldStore::Numbers(store)) => {
+                store.numbers().count(range, all / TESTED_SHARE + 1)
+            }
             _ => 0,
         },
         Condition::Tag { field, tests } => match contents.field(*field) {

@@ -202,9 +202,7 @@ impl FieldStore {
                     let texts = store.texts.as_ref().map_or(0, Column::footprint);
                     store.tags.footprint() + store.of_rows.footprint() + texts + store.owned
                 }
-                FieldStore::Numbers(store) => {
-                    store.numbers.footprint() + store.of_rows.footprint()
-                }
+                FieldStore::Numbers(store) => store.numbers.footprint() + store.of_rows.footprint(),
             }
     }
 

@@ -145,15 +145,16 @@ impl Live {
     }
 
     /// Begins changes that queries see at once, with the contents locked.
-    pub fn begin<'l>(&'l self, fence: &Fence) -> Option<(RwLockWriteGuard<'l, Contents>, Applying)> {
+    pub fn begin<'l>(
+        &'l self,
+        fence: &Fence,
+    ) -> Option<(RwLockWriteGuard<'l, Contents>, Applying)> {
         let mut contents = self.contents.write();
         if self.is_dropped() {
             return None;
         }
         let suspended = self.suspended();
-        contents.clean(suspended.map(|(earliest, _)| earliest), |hash| {
-            fence.is_in_flight(hash, 0)
-        });
+        contents.clean(suspended.map(|(earliest, _)| earliest), |hash| fence.is_in_flight(hash, 0));
         contents.begin();
         let snapshot = suspended.map(|(_, latest)| latest);
         Some((contents, Applying { snapshot, in_flight: false }))

@@ -51,10 +51,13 @@ fn schema() -> Schema {
     }
 }
 
+/// Text and expiry of a field, if there is one.
+type ModelValue = Option<(String, Option<i64>)>;
+
 /// A stored document of the model: texts with the expiries of the fields, and that of the key.
 #[derive(Clone, Debug, Default)]
 struct Model {
-    fields: [Option<(String, Option<i64>)>; FIELDS],
+    fields: [ModelValue; FIELDS],
     expiry: Option<i64>,
     row: u32,
 }
@@ -85,9 +88,18 @@ impl Model {
 #[derive(Clone, Debug)]
 enum Step {
     /// Sets or removes fields of a key.
-    Set { key: u32, whole: bool, fields: Vec<(usize, Option<(String, Option<i64>)>)> },
-    Expire { key: u32, expiry: Option<i64> },
-    Remove { key: u32 },
+    Set {
+        key: u32,
+        whole: bool,
+        fields: Vec<(usize, ModelValue)>,
+    },
+    Expire {
+        key: u32,
+        expiry: Option<i64>,
+    },
+    Remove {
+        key: u32,
+    },
     Wait,
     /// A query, suspended after each step while the next changes are made.
     Query(Condition, Order),
@@ -108,7 +120,7 @@ fn text(number: usize) -> BoxedStrategy<String> {
     }
 }
 
-fn value() -> impl Strategy<Value = (usize, Option<(String, Option<i64>)>)> {
+fn value() -> impl Strategy<Value = (usize, ModelValue)> {
     (0..FIELDS).prop_flat_map(|number| {
         let expiry = prop_oneof![5 => Just(None), 1 => (1..20i64).prop_map(Some)];
         let value = prop_oneof![1 => Just(None), 5 => (text(number), expiry).prop_map(Some)];
@@ -191,7 +203,8 @@ impl World {
         contents.apply(&change, Applying { snapshot, in_flight: false });
         // An older change that comes later has no effect.
         let old = Change { sequence: self.sequence - 1, kind: ChangeKind::Remove, ..change };
-        if !matches!(kind, ChangeKind::Remove) && contents.documents().find(hash, &bytes).is_some() {
+        if !matches!(kind, ChangeKind::Remove) && contents.documents().find(hash, &bytes).is_some()
+        {
             contents.apply(&old, Applying { snapshot, in_flight: false });
         }
         if let Some(model) = self.documents.get_mut(&key) {
@@ -216,7 +229,9 @@ impl World {
                     changes.push(FieldChange {
                         number: number as u16,
                         value: value.as_ref().map(|_| start..bytes.len()),
-                        expiry: value.as_ref().and_then(|(_, expiry)| expiry.map(|at| at + self.now_ms)),
+                        expiry: value
+                            .as_ref()
+                            .and_then(|(_, expiry)| expiry.map(|at| at + self.now_ms)),
                     });
                     model.fields[number] =
                         value.map(|(text, expiry)| (text, expiry.map(|at| at + self.now_ms)));

@@ -177,8 +177,7 @@ impl Printer<'_> {
         };
         self.put("GEO ");
         self.put(&circle.field);
-        let numbers =
-            [circle.longitude, circle.latitude, circle.radius].map(print_fixed);
+        let numbers = [circle.longitude, circle.latitude, circle.radius].map(print_fixed);
         self.put(format!(":{{{},{} --> {} {unit}}}", numbers[0], numbers[1], numbers[2]));
     }
 

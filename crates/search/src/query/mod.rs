@@ -14,6 +14,7 @@ mod parser;
 
 pub use error::{ErrorKind, QueryError};
 pub use explain::explain;
+pub use lexer::unescape;
 pub use parameters::Parameters;
 pub use parser::{DEPTH_MAX, Fields, Settings, parse};
 

@@ -108,10 +108,8 @@ impl Leaf {
     }
 
     fn split_off(&mut self, at: usize) -> Leaf {
-        let mut upper = Leaf {
-            numbers: Vec::with_capacity(LEAF_MAX),
-            rows: Vec::with_capacity(LEAF_MAX),
-        };
+        let mut upper =
+            Leaf { numbers: Vec::with_capacity(LEAF_MAX), rows: Vec::with_capacity(LEAF_MAX) };
         upper.numbers.extend(self.numbers.drain(at..));
         upper.rows.extend(self.rows.drain(at..));
         upper

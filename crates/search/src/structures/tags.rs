@@ -130,11 +130,10 @@ mod tests {
         let blue = tags.insert(b"blue", 2);
         tags.insert(b"rest", 3);
         assert_eq!((tags.count(), tags.len()), (3, 4));
-        assert_eq!(tags.iter().map(|(text, _)| text).collect::<Vec<_>>(), [
-            &b"blue"[..],
-            b"red",
-            b"rest"
-        ]);
+        assert_eq!(
+            tags.iter().map(|(text, _)| text).collect::<Vec<_>>(),
+            [&b"blue"[..], b"red", b"rest"]
+        );
         assert_eq!(tags.with_prefix(b"re").count(), 2);
         assert_eq!(tags.rows(red).iter().collect::<Vec<_>>(), [1, 2]);
         tags.remove(blue, 2);
