@@ -5,7 +5,7 @@ use crate::fail::{Fail, Outcome};
 use crate::numbers;
 use crate::search::arguments::Arguments;
 use crate::search::definitions::{Definition, Definitions};
-use crate::search::{change_definitions, name_argument, refuse_in_cluster};
+use crate::search::open::{change_definitions, name_argument, refuse_in_cluster};
 use petrel_search::index::schema::{
     DocumentOptions, FIELDS_MAX, Field, FieldKind, IndexFlag, Schema,
 };

@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::search::load::print_general;
-use crate::search::{OpenIndex, name_argument, open};
+use crate::search::open::{OpenIndex, name_argument, open};
 use petrel_resp::Reply;
 use petrel_search::index::contents::{Contents, FieldErrors};
 use petrel_search::index::field::FieldStore;

@@ -250,7 +250,7 @@ fn returned_number(number: f64) -> String {
     print_general(number, 12)
 }
 
-/// Prints a number with so many significant digits, as `%.17g` of C does.
+/// Prints a number with this number of significant digits, as `%.17g` of C does.
 pub(super) fn print_general(number: f64, digits: usize) -> String {
     if !number.is_finite() {
         let text = if number.is_nan() { "nan" } else { "inf" };

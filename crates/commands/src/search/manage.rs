@@ -4,7 +4,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::expect;
 use crate::search::definitions::Definitions;
-use crate::search::{change_definitions, name_argument, open, refuse_in_cluster};
+use crate::search::open::{change_definitions, name_argument, open, refuse_in_cluster};
 use petrel_search::index::field::FieldStore;
 
 /// Work units of the removal of a document's key.

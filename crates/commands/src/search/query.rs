@@ -6,7 +6,8 @@ use crate::numbers::double;
 use crate::search::arguments::Arguments;
 use crate::search::create::is_language;
 use crate::search::load::{Loader, Returned, load_sorted};
-use crate::search::{OpenIndex, name_argument, open, reply};
+use crate::search::open::{OpenIndex, name_argument, open};
+use crate::search::reply;
 use petrel_resp::Protocol;
 use petrel_search::index::condition::Condition;
 use petrel_search::index::live::Suspension;
@@ -22,7 +23,7 @@ const RESULTS_MAX: u64 = 1_000_000;
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Time of a step that holds the index.
 const STEP_NANOS: u128 = 200_000;
-/// Hits beyond the page, for those that have changed when they are read.
+/// Hits beyond the page, in place of hits that have changed when they are read.
 const SPARE_HITS: usize = 8;
 
 const SCORERS: [&str; 9] = [
@@ -134,8 +135,8 @@ fn condition(node: &Node, options: &Options<'_>, schema: &Schema) -> Result<Cond
     Ok(Condition::All(std::iter::once(condition).chain(ranges).collect()))
 }
 
-/// The order of the result in the index. Documents that are sorted by a field whose values are not
-/// in the index are found in the order of their rows.
+/// The order of the result in the index. If the index lacks the values to sort by, documents are
+/// found in the order of their rows.
 fn order(options: &Options<'_>, schema: &Schema) -> Result<Order, Fail> {
     let Some((name, is_descending)) = options.sort else {
         return Ok(if options.by_score { Order::Scores } else { Order::Rows });
@@ -205,7 +206,7 @@ impl Searched<'_, '_> {
     }
 }
 
-/// Runs a query in steps; returns whether it took too long, and what was found until then.
+/// Runs a query in steps; returns the result, and whether the time ended before.
 fn run(
     ctx: &mut Ctx<'_>,
     searched: &Searched<'_, '_>,

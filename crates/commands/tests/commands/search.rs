@@ -68,7 +68,7 @@ fn documents_are_found_by_tags_and_numbers() {
         FT.SEARCH books * LIMIT 0 0 => [3]
         FT.SEARCH books * SORTBY price DESC LIMIT 0 2 NOCONTENT => [3 "b:3" "b:2"]
         FT.SEARCH books * SORTBY topic NOCONTENT WITHSORTKEYS => [3 "b:1" "$Physics, Maths" "b:3" "$art" "b:2" "$physics"]
-        FT.SEARCH books * SORTBY isbn NOCONTENT WITHSORTKEYS => [3 "b:1" "$ab" "b:2" "$ab" "b:3" nil]
+        FT.SEARCH books * SORTBY isbn NOCONTENT WITHSORTKEYS => [3 "b:1" "$aB" "b:2" "$ab" "b:3" nil]
         FT.SEARCH books "@price:[10 10]" => [1 "b:1" ["price" "10" "topic" "Physics, Maths" "isbn" "aB" "year" "1990" "pages" "100"]]
         FT.SEARCH books "@price:[10 10]" RETURN 5 y AS when pages nothing => [1 "b:1" ["when" "1990" "pages" "100"]]
         FT.SEARCH books "@price:[10 10]" RETURN 0 => [1 "b:1"]

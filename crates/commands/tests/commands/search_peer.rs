@@ -81,8 +81,7 @@ fn draw_value(random: &mut Random, field: &DrawnField) -> String {
 
 fn draw_leaf(random: &mut Random, fields: &[DrawnField], dialect: usize) -> String {
     // A condition on a field without an index makes some queries empty there.
-    let indexed: Vec<_> =
-        fields.iter().filter(|field| !field.words.contains(&"NOINDEX")).collect();
+    let indexed: Vec<_> = fields.iter().filter(|field| !field.words.contains(&"NOINDEX")).collect();
     if indexed.is_empty() {
         return "*".to_string();
     }
@@ -329,8 +328,18 @@ fn compare(
     let (a, b) = call_both(ours, theirs, &words);
     let (a, b) = (results(&a, keeps_order), results(&b, keeps_order));
     let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    if a != b {
+        for key in 0..KEYS {
+            eprintln!("{}", theirs_show(theirs, key));
+        }
+    }
     assert_eq!(a, b, "{create:?}\n{}", show_args(&args));
     1
+}
+
+fn theirs_show(theirs: &mut Connection, key: usize) -> String {
+    let key = format!("k:{key}");
+    format!("{key} {}", sorted(&theirs.call(&[b"HGETALL", key.as_bytes()])))
 }
 
 #[test]

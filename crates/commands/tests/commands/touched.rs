@@ -456,11 +456,7 @@ fn the_file_has_every_command_that_writes() {
             let writes = spec.flags.contains(Flags::WRITE) && spec.subcommands.is_empty();
             // Indexes are no keys.
             let is_of_index = name.starts_with("ft.");
-            if writes
-                && !is_of_index
-                && !called.contains(&name)
-                && !LEFT_OUT.contains(&&name[..])
-            {
+            if writes && !is_of_index && !called.contains(&name) && !LEFT_OUT.contains(&&name[..]) {
                 missing.push(name);
             }
         }

@@ -77,7 +77,7 @@ impl Handle {
         }
     }
 
-    /// Copies the noted documents, whose stripes are held; returns whether there are any.
+    /// Copies the noted documents, with their stripes held; returns whether there are any.
     pub(crate) fn copy_documents(&mut self) -> bool {
         let Some(mut documents) = self.observers.documents.take() else { return false };
         let has_any = !documents.noted.is_empty();

@@ -44,7 +44,7 @@ impl Documents {
         }
     }
 
-    /// Notes what a change touches of a document in one index. The last documents are compared, so
+    /// Notes the touched fields of a document in one index. The last documents are compared, so
     /// that one command notes a document once.
     pub fn note(&mut self, db: u16, key: (&[u8], KeyHash), index: u32, touched: Touched) {
         let known = self.noted.iter_mut().rev().take(4).find(|noted| {

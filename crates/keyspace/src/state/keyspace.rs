@@ -16,7 +16,7 @@ use crate::structures::limits::TypeLimits;
 use petrel_heap::Heap;
 use petrel_lock::{ExclusiveLock, Survey, ThreadSlot};
 use petrel_search::index::coverage::View;
-use petrel_search::index::live::Indexes;
+use petrel_search::index::indexes::Indexes;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

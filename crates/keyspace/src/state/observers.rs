@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// A sink is set.
 pub(crate) const SINK: u8 = 1;
-/// There are indexes of documents.
+/// Indexes of documents exist.
 pub(crate) const DOCUMENTS: u8 = 2;
 
 /// Sinks of effects, and notifications to be sent at the end of the command.

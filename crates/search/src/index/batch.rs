@@ -35,7 +35,7 @@ enum CopiedKind {
     Put { is_whole: bool, expiry: Option<i64>, fields: Range<usize> },
 }
 
-/// A document whose fields are being copied.
+/// A document during the copy of its fields.
 #[derive(Debug)]
 pub struct Copying<'b> {
     batch: &'b mut Batch,
@@ -46,7 +46,7 @@ pub struct Copying<'b> {
 pub struct ChangedKey<'k> {
     /// The key.
     pub key: &'k [u8],
-    /// Its hash.
+    /// Hash of the key.
     pub hash: u64,
     /// Position of the change among those of the key.
     pub sequence: u64,

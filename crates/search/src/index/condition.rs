@@ -48,9 +48,9 @@ pub enum Condition {
 /// A test of a folded tag.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TagTest {
-    /// It is this tag.
+    /// Equal to this tag.
     Is(Box<[u8]>),
-    /// It matches a pattern.
+    /// Matched by a pattern.
     Matches(Pattern),
 }
 
@@ -62,7 +62,7 @@ impl Condition {
     /// Resolves a syntax tree.
     ///
     /// # Errors
-    /// If it asks for what a field was not defined with.
+    /// If a field was defined without an option that the query needs.
     pub fn of(node: &Node, schema: &Schema) -> Result<Self, Unsuitable> {
         let each = |nodes: &[Node]| -> Result<Vec<Self>, Unsuitable> {
             nodes.iter().map(|node| Condition::of(node, schema)).collect()

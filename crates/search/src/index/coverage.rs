@@ -1,4 +1,4 @@
-//! Which indexes cover a key, and which of their fields a field of a hash is.
+//! Coverage: the indexes of a key, and their fields by the name of a hash's field.
 //!
 //! Most keys of a server are covered by no index: two bits decide that, of the first byte and of
 //! the first two.
@@ -17,7 +17,7 @@ impl Touched {
     /// Every field.
     pub const WHOLE: Self = Self(1 << 63);
 
-    /// One field. Fields of high numbers stand for all.
+    /// A single field. Fields of high numbers stand for all.
     pub fn field(number: u16) -> Self {
         if number < 62 { Self(1 << number) } else { Self::WHOLE }
     }
@@ -45,7 +45,7 @@ pub struct Covering {
     pub db: u16,
     /// The index.
     pub live: Arc<Live>,
-    /// Its fields.
+    /// Fields of the index.
     pub schema: Arc<Schema>,
     names: FieldNames,
 }
@@ -161,7 +161,7 @@ struct Prefixes {
 
 #[derive(Debug)]
 struct Prefix {
-    /// The first eight bytes, and the mask of those that there are.
+    /// The first eight bytes, and their mask if the prefix is shorter.
     word: u64,
     mask: u64,
     text: Box<[u8]>,

@@ -53,7 +53,7 @@ enum TagIds {
     /// The row lacks the field.
     #[default]
     Missing,
-    /// One tag.
+    /// A single tag.
     One(TagId),
     /// None or several tags, ascending.
     Many(Box<[TagId]>),
@@ -252,7 +252,8 @@ impl TagStore {
         }
         self.replace(row, text.is_some(), &mut ids);
         if self.texts.is_some() {
-            let text = text.map(|text| match self.is_unfolded {
+            let keeps_case = self.is_unfolded || self.is_case_sensitive;
+            let text = text.map(|text| match keeps_case {
                 true => text.into(),
                 false => {
                     fold(text, false, &mut folded);

@@ -3,7 +3,6 @@
 //! Queries hold the lock for a step of about 200 microseconds, a change for the time of its own.
 
 use crate::index::contents::{Applying, Contents};
-use crate::index::coverage::View;
 use crate::index::fence::Fence;
 use crate::index::schema::Schema;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -190,25 +189,5 @@ impl Drop for Suspension {
             suspended.remove(at);
         }
         self.live.suspended_count.store(suspended.len(), Release);
-    }
-}
-
-/// The indexes of a keyspace, as its threads see them.
-#[derive(Debug, Default)]
-pub struct Indexes {
-    view: RwLock<Arc<View>>,
-    /// Changes before application.
-    pub fence: Fence,
-}
-
-impl Indexes {
-    /// The present view.
-    pub fn view(&self) -> Arc<View> {
-        self.view.read().clone()
-    }
-
-    /// Replaces the view. Threads have to be notified.
-    pub fn set_view(&self, view: View) {
-        *self.view.write() = Arc::new(view);
     }
 }

@@ -1,4 +1,4 @@
-//! Indexes: what they cover, their contents, and the search in them.
+//! Indexes: the keys that they cover, their contents, and the search in them.
 //!
 //! | module | holds |
 //! |---|---|
@@ -11,7 +11,8 @@
 //! | `search` | one run of a query |
 //! | `coverage` | indexes of a key, and numbers of fields by name |
 //! | `fence` | changes that were committed and are not applied yet |
-//! | `live` | an index with its lock, and all indexes of a server |
+//! | `live` | an index with its lock |
+//! | `indexes` | all indexes of a keyspace |
 //! | `batch` | changes of a thread between commit and application |
 
 pub mod batch;
@@ -22,6 +23,7 @@ pub mod cursor;
 pub mod document;
 pub mod fence;
 pub mod field;
+pub mod indexes;
 pub mod live;
 pub mod schema;
 pub mod search;

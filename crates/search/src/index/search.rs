@@ -22,7 +22,7 @@ pub struct Query {
     pub order: Order,
     /// Number of hits to return.
     pub needed: usize,
-    /// Time in Unix milliseconds; what has expired then is not found.
+    /// Time in Unix milliseconds, by which documents expire.
     pub now_ms: i64,
 }
 
@@ -34,7 +34,7 @@ pub enum Order {
     Rows,
     /// By the score of the document, descending.
     Scores,
-    /// By a field whose values are in the index.
+    /// By a field that has its values in the index.
     Field {
         /// The field.
         field: usize,
@@ -69,7 +69,7 @@ pub enum SortKey {
 }
 
 impl SortKey {
-    /// Compares two values; those that are missing are last in both directions.
+    /// Compares two values; missing ones are last in both directions.
     pub fn compare(&self, other: &Self, is_descending: bool) -> Ordering {
         let ordering = match (self, other) {
             (SortKey::Number(a), SortKey::Number(b)) => a.total_cmp(b),

@@ -46,7 +46,7 @@ impl<T: Default> Column<T> {
         self.made += 1;
     }
 
-    /// Bytes on the heap, without what the values own.
+    /// Bytes on the heap, without memory that the values own.
     pub fn footprint(&self) -> usize {
         self.pages.capacity() * size_of::<Option<Box<[T]>>>() + self.made * PAGE * size_of::<T>()
     }

@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 /// Maximum number of pairs of a leaf.
 const LEAF_MAX: usize = 128;
-/// Bytes of a leaf besides its pairs: its entry in the B-tree, whose nodes are three quarters full.
+/// Bytes of a leaf besides its pairs: its entry in the B-tree, of nodes three quarters full.
 const LEAF_BYTES: usize = (size_of::<Pair>() + size_of::<Leaf>()) * 4 / 3;
 
 /// A number as an integer of the same order, and a row.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Number of a tag in its field.
 pub type TagId = u32;
 
-/// Bytes of a tag besides its text and its rows: the entry in the B-tree, whose nodes are three
+/// Bytes of a tag besides its text and its rows: the entry in the B-tree, of nodes three
 /// quarters full, the header of the text, and the record.
 const TAG_BYTES: usize = (size_of::<Arc<[u8]>>() + size_of::<TagId>()) * 4 / 3 + 16;
 
