@@ -11,3 +11,5 @@
 //! of a keyspace.
 
 pub mod query;
+pub mod structures;
+pub mod text;

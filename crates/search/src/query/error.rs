@@ -37,8 +37,7 @@ impl QueryError {
     /// `Syntax error at offset 3 near word`
     pub fn syntax(position: usize, near: &[u8]) -> Self {
         let offset = position.to_string();
-        let parts: [&[u8]; 4] =
-            [b"Syntax error at offset ", offset.as_bytes(), b" near ", near];
+        let parts: [&[u8]; 4] = [b"Syntax error at offset ", offset.as_bytes(), b" near ", near];
         Self::new(ErrorKind::Syntax, &parts)
     }
 

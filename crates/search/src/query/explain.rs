@@ -31,7 +31,12 @@ impl Printer<'_> {
 
     fn node(&mut self, node: &Node, depth: usize) {
         self.indent(depth);
-        if !matches!(node.kind, NodeKind::Numeric(_) | NodeKind::Geo(_)) {
+        let is_number = match node.kind {
+            NodeKind::Numeric(_) => true,
+            NodeKind::Geo(_) => node.fields != FieldMask::NONE,
+            _ => false,
+        };
+        if !is_number {
             self.mask(node.fields);
         }
         match &node.kind {
@@ -177,8 +182,7 @@ impl Printer<'_> {
         };
         self.put("GEO ");
         self.put(&circle.field);
-        let numbers =
-            [circle.longitude, circle.latitude, circle.radius].map(print_fixed);
+        let numbers = [circle.longitude, circle.latitude, circle.radius].map(print_fixed);
         self.put(format!(":{{{},{} --> {} {unit}}}", numbers[0], numbers[1], numbers[2]));
     }
 

@@ -85,9 +85,12 @@ impl Parser<'_> {
         let Attribute { name, value, is_parameter } = attribute;
         let folded = name.to_ascii_lowercase();
         let is_valid = match folded.as_slice() {
-            b"weight" => set(parse_double(&value).filter(|weight| !(*weight < 0.0)), |weight| {
-                node.attributes.weight = weight;
-            }),
+            b"weight" => set(
+                parse_double(&value).filter(|weight| weight.is_nan() || *weight >= 0.0),
+                |weight| {
+                    node.attributes.weight = weight;
+                },
+            ),
             b"slop" => set(parse_slop(&value), |slop| node.attributes.slop = slop),
             b"inorder" => {
                 set(parse_bool(&value), |in_order| node.attributes.in_order = Some(in_order))

@@ -63,7 +63,9 @@ impl Parser<'_> {
 fn restrict(node: &mut Node, fields: FieldMask) {
     node.fields = node.fields.and(fields);
     match &mut node.kind {
-        NodeKind::Intersection(children) | NodeKind::Phrase(children) | NodeKind::Union(children) => {
+        NodeKind::Intersection(children)
+        | NodeKind::Phrase(children)
+        | NodeKind::Union(children) => {
             for child in children {
                 restrict(child, fields);
             }

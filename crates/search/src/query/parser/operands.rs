@@ -214,7 +214,8 @@ fn split_phrase(text: &[u8]) -> Vec<Vec<u8>> {
     let mut at = 0;
     while at < text.len() {
         let byte = text[at];
-        if byte == b'\\' && text.get(at + 1).is_some_and(|&next| is_separator(next) || next == b'\\')
+        if byte == b'\\'
+            && text.get(at + 1).is_some_and(|&next| is_separator(next) || next == b'\\')
         {
             at += 1;
             term.push(text[at]);

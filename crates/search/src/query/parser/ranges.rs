@@ -57,10 +57,7 @@ impl Parser<'_> {
 
     pub(super) fn at_comparison(&self) -> bool {
         use TokenKind::*;
-        matches!(
-            self.token.kind,
-            Equal | NotEqual | Greater | GreaterOrEqual | Less | LessOrEqual
-        )
+        matches!(self.token.kind, Equal | NotEqual | Greater | GreaterOrEqual | Less | LessOrEqual)
     }
 
     /// `@field==1`
@@ -178,9 +175,7 @@ impl Parser<'_> {
         let digits = text.strip_prefix(b"(").unwrap_or(&text);
         let is_infinite = match is_lower {
             true => digits.eq_ignore_ascii_case(b"-inf"),
-            false => {
-                digits.eq_ignore_ascii_case(b"+inf") || digits.eq_ignore_ascii_case(b"inf")
-            }
+            false => digits.eq_ignore_ascii_case(b"+inf") || digits.eq_ignore_ascii_case(b"inf"),
         };
         let value = match parse_double(digits) {
             Some(value) if !value.is_infinite() || is_infinite => value,

@@ -1,7 +1,7 @@
 //! Vectors and shapes: what refers to a parameter's bytes.
 
-use super::ranges::not_numeric;
 use super::Parser;
+use super::ranges::not_numeric;
 use crate::query::ast::{
     Bytes, Knn, Node, NodeKind, ShapeRelation, VectorArgument, VectorOption, VectorRange,
 };
@@ -54,10 +54,8 @@ impl Parser<'_> {
             b"intersects" => ShapeRelation::Intersects,
             _ => {
                 let place = shape.position.to_string();
-                let text: [&[u8]; 2] = [
-                    b"Syntax error: Expecting a geoshape predicate at offset ",
-                    place.as_bytes(),
-                ];
+                let text: [&[u8]; 2] =
+                    [b"Syntax error: Expecting a geoshape predicate at offset ", place.as_bytes()];
                 return Err(QueryError::new(ErrorKind::Syntax, &text));
             }
         };
