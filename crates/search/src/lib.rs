@@ -13,3 +13,4 @@
 pub mod index;
 pub mod query;
 pub mod structures;
+pub mod text;

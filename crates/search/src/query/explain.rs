@@ -31,7 +31,12 @@ impl Printer<'_> {
 
     fn node(&mut self, node: &Node, depth: usize) {
         self.indent(depth);
-        if !matches!(node.kind, NodeKind::Numeric(_) | NodeKind::Geo(_)) {
+        let is_number = match node.kind {
+            NodeKind::Numeric(_) => true,
+            NodeKind::Geo(_) => node.fields != FieldMask::NONE,
+            _ => false,
+        };
+        if !is_number {
             self.mask(node.fields);
         }
         match &node.kind {

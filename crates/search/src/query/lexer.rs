@@ -144,7 +144,12 @@ impl<'q> Lexer<'q> {
                 _ => self.longest(position),
             };
             self.offset = found.end;
-            let Some(mut kind) = found.kind else { continue };
+            let Some(mut kind) = found.kind else {
+                if !self.query[position].is_ascii_whitespace() && self.before == Before::Modifier {
+                    self.before = Before::Other;
+                }
+                continue;
+            };
             self.compared = self.before == Before::Comparison;
             if kind == TokenKind::Term {
                 kind = self.classify_term(&self.query[found.text.clone()], is_stop_word);
@@ -334,13 +339,14 @@ impl<'q> Lexer<'q> {
         let modern = self.dialect.is_modern();
         let signed = self.query[at] == b'-' || (modern && self.query[at] == b'+');
         let start = at + usize::from(signed);
-        let rest = &self.query[start..];
-        let infinite = rest.get(..3).is_some_and(|word| {
+        let word = at + usize::from(signed || self.query[at] == b'+');
+        let is_infinite = self.query.get(word..word + 3).is_some_and(|word| {
             if modern { word.eq_ignore_ascii_case(b"inf") } else { word == b"inf" }
         });
-        if infinite {
-            return start + 3;
+        if is_infinite {
+            return word + 3;
         }
+        let rest = &self.query[start..];
         let digits = |from: usize| {
             from + rest.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count()
         };

@@ -2,21 +2,33 @@
 //!
 //! ```text
 //! bytes ── lexer ── parser (dialect 1; 2 to 4) ── ast::Node ── explain
+//!                                                     │
+//!                              expand (stems) ── text_search ── rows ── scores
 //! ```
 
 pub mod ast;
 mod error;
+mod expand;
 mod explain;
 mod lexer;
+mod matching;
 mod numbers;
 mod parameters;
 mod parser;
+mod rows;
+mod scores;
+mod text_search;
 
 pub use error::{ErrorKind, QueryError};
+pub use expand::expand;
 pub use explain::explain;
 pub use lexer::unescape;
+pub use matching::{EXPANSIONS_MAX, PREFIX_LEN_MIN};
 pub use parameters::Parameters;
 pub use parser::{DEPTH_MAX, Fields, Settings, parse};
+pub use rows::{BoxedRows, Rows, ScoredRows};
+pub use scores::{Scorer, Scoring, hamming};
+pub use text_search::{Hit, Others, TextSearch};
 
 /// Dialects of the language.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

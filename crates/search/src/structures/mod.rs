@@ -1,8 +1,10 @@
-//! Structures of an index: sets of rows, ordered numbers, tags, columns, the table of documents.
-//! Each knows its size in bytes.
+//! Structures of an index. None of them knows keys, schemas or queries.
 
 pub mod column;
 pub mod documents;
 pub mod id_set;
 pub mod numbers;
+pub mod postings;
 pub mod tags;
+pub mod terms;
+pub mod texts;
