@@ -13,8 +13,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const TAGS: [&str; 10] = ["a", "b", "ab", "abc", "B", "C d", "c d e", "x-y", "", " a "];
-const NUMBERS: [&str; 12] =
-    ["0", "1", "-1", "2.5", "10", "100", "1e3", "-0.5", "inf", "-inf", "0x10", "12345678901"];
+// RediSearch loses documents beside infinite numbers.
+const NUMBERS: [&str; 10] =
+    ["0", "1", "-1", "2.5", "10", "100", "1e3", "-0.5", "0x10", "12345678901"];
 const ODD_NUMBERS: [&str; 5] = ["x", "", "nan", "1e400", "1x"];
 const KEYS: usize = 12;
 
