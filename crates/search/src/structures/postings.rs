@@ -13,7 +13,7 @@ use std::mem::size_of;
 /// Rows of a sealed block.
 pub const BLOCK_LEN: usize = 128;
 
-/// One document of a term.
+/// A document of a term.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Posting<'p> {
     /// The row.

@@ -64,7 +64,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One word, or the intersection of all words up to the next operator (dialect 1). Only the
+    /// Parses a word, or the intersection of all words up to the next operator (dialect 1). Only the
     /// first two may be numbers.
     fn words(&mut self) -> Node {
         let mut words = Vec::new();
