@@ -20,7 +20,7 @@ pub trait Rows {
     fn seek(&mut self, row: u32);
 }
 
-/// A walk whose rows have scores and positions.
+/// A walk over rows with scores and positions.
 pub trait ScoredRows: Rows {
     /// The part of the condition in the score of the current row.
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64;
@@ -221,7 +221,7 @@ impl<'t> AnyRows<'t> {
         self.children.iter_mut().filter(|child| child.current() == current).for_each(each);
     }
 
-    /// Like [`Self::matched`], for those that count.
+    /// Like [`Self::matched`], for the children that count.
     fn counted(&mut self, each: impl FnMut(&mut BoxedRows<'t>)) {
         let count = if self.counted == Counted::First { 1 } else { usize::MAX };
         let current = self.current();
@@ -578,8 +578,8 @@ fn is_within(lists: &[Vec<u32>], window: Window) -> bool {
     }
 }
 
-/// Whether different positions can be chosen from the lists, from `at` on, in the window that begins
-/// at `first`: a matching between lists and positions.
+/// Whether different positions can be chosen from the lists, from `at` on, in the window that
+/// begins at `first`: a matching between lists and positions.
 fn is_distinct(lists: &[Vec<u32>], at: &[usize], first: u32, window: Window) -> bool {
     if lists.len() > DISTINCT_WORDS_MAX {
         return true;

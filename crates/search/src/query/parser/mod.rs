@@ -1,7 +1,7 @@
 //! Parsers of dialect 1 and of dialects 2 to 4.
 //!
 //! Both are one recursive descent that climbs by precedence: whether the next token continues the
-//! operand in hand or ends it depends on the operator that waits for this operand
+//! present operand or ends it depends on the operator that waits for this operand
 //! ([`Pending::takes`]). Dialects differ in that table and in what their brackets hold.
 //!
 //! A syntax error names the first token that cannot follow, and the last text before it.
