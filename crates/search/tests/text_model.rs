@@ -48,7 +48,7 @@ fn distance(one: &str, other: &str) -> usize {
     }
 }
 
-/// Positions of what a leaf or a union stands for. `None`: it does not match.
+/// Positions of a condition's words. `None`: the document does not match.
 fn matched(node: &Node, document: &Document) -> Option<Vec<u32>> {
     let found = |accepts: &dyn Fn(&str) -> bool| {
         let terms: BTreeMap<&str, u128> =
@@ -116,7 +116,8 @@ fn place(lists: &[Vec<u32>], slop: Option<u32>, in_order: bool) -> bool {
         let Some(least) = chosen.iter().min() else { return true };
         let largest = chosen.iter().max().unwrap();
         let others = (largest - least + 1).saturating_sub(chosen.len() as u32);
-        (!in_order || chosen.is_sorted_by(|one, next| one < next))
+        let is_distinct = (1..chosen.len()).all(|at| !chosen[..at].contains(&chosen[at]));
+        (if in_order { chosen.is_sorted() } else { is_distinct })
             && slop.is_none_or(|slop| others <= slop)
     })
 }

@@ -137,7 +137,7 @@ pub enum Pattern {
     Wildcard(Bytes),
 }
 
-/// One alternative of a tag condition. Texts are kept as they were written, with escapes.
+/// An alternative of a tag condition. Texts are kept as they were written, with escapes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TagValue {
     /// A tag. Not folded: the field decides about case.
@@ -220,9 +220,9 @@ pub enum ShapeRelation {
     Contains,
     /// The document's shape lies within the query's.
     Within,
-    /// They have no point in common.
+    /// No point is in both.
     Disjoint,
-    /// They have a point in common.
+    /// A point is in both.
     Intersects,
 }
 
@@ -263,7 +263,7 @@ pub struct VectorRange {
 pub struct VectorArgument {
     /// Name of the parameter, without `$`.
     pub name: Bytes,
-    /// Its bytes; their length is not checked.
+    /// Bytes of the vector; their length is not checked.
     pub bytes: Bytes,
 }
 

@@ -22,7 +22,7 @@ pub enum ErrorKind {
 /// A refused query.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QueryError {
-    /// Its class.
+    /// Class of the error.
     pub kind: ErrorKind,
     /// The text for the user; contains bytes of the query.
     pub text: Vec<u8>,

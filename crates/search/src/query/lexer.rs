@@ -63,7 +63,7 @@ pub(super) enum TokenKind {
     LessOrEqual,
 }
 
-/// What a token's text is.
+/// Origin of a token's text.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum TextForm {
     /// A word of the query.
@@ -82,7 +82,7 @@ pub(super) struct Token {
     pub form: TextForm,
     /// Offset of its first byte.
     pub position: usize,
-    /// Its text without quotes and marks. Empty for punctuation.
+    /// Text without quotes and marks. Empty for punctuation.
     pub text: Range<usize>,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Lexer<'q> {
     query: &'q [u8],
     offset: usize,
     dialect: Dialect,
-    /// What the token before was.
+    /// The token before, if it matters.
     before: Before,
     /// The last token was the operand of a comparison: errors do not name it.
     pub compared: bool,

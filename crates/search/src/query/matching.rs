@@ -46,11 +46,9 @@ pub(super) fn similar_terms(texts: &Texts, word: &[u8], distance: u8) -> Vec<Ter
     most_frequent(texts, near.map(|(id, _)| id).collect())
 }
 
-/// Drops stems, and all but the terms of most documents.
+/// Drops all but the terms of most documents. Stems are terms too, as in Redis.
 fn most_frequent(texts: &Texts, mut terms: Vec<TermId>) -> Vec<TermId> {
-    let is_word =
-        |&id: &TermId| !texts.terms().text(id).starts_with(b"+") && texts.frequency(id) > 0;
-    terms.retain(is_word);
+    terms.retain(|&id| texts.frequency(id) > 0);
     if terms.len() > EXPANSIONS_MAX {
         terms.sort_by_key(|&id| std::cmp::Reverse(texts.frequency(id)));
         terms.truncate(EXPANSIONS_MAX);

@@ -4,8 +4,11 @@ use super::scores::Scoring;
 use crate::structures::postings::PostingCursor;
 use crate::structures::texts::Length;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+/// Words of an intersection for which different positions are sought.
+const DISTINCT_WORDS_MAX: usize = 64;
 
 /// A walk over rows in ascending order.
 pub trait Rows {
@@ -17,7 +20,7 @@ pub trait Rows {
     fn seek(&mut self, row: u32);
 }
 
-/// A walk whose rows have scores and positions.
+/// A walk over rows with scores and positions.
 pub trait ScoredRows: Rows {
     /// The part of the condition in the score of the current row.
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64;
@@ -193,19 +196,37 @@ pub(super) struct AnyRows<'t> {
     /// The current row of each child that is not at its end.
     heap: BinaryHeap<Reverse<(u32, usize)>>,
     weight: f64,
+    counted: Counted,
+}
+
+/// Children at the current row that count in its score.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Counted {
+    /// All.
+    All,
+    /// The first: of the expansions of a pattern, as in Redis.
+    First,
 }
 
 impl<'t> AnyRows<'t> {
-    pub fn new(children: Vec<BoxedRows<'t>>, weight: f64) -> Self {
+    pub fn new(children: Vec<BoxedRows<'t>>, weight: f64, counted: Counted) -> Self {
         let rows = children.iter().enumerate();
         let heap = rows.filter_map(|(at, child)| Some(Reverse((child.current()?, at)))).collect();
-        Self { children, heap, weight }
+        Self { children, heap, weight, counted }
     }
 
     /// Calls `each` for the children at the current row, in their order.
-    fn matched(&mut self, mut each: impl FnMut(&mut BoxedRows<'t>)) {
+    fn matched(&mut self, each: impl FnMut(&mut BoxedRows<'t>)) {
         let current = self.current();
-        self.children.iter_mut().filter(|child| child.current() == current).for_each(&mut each);
+        self.children.iter_mut().filter(|child| child.current() == current).for_each(each);
+    }
+
+    /// Like [`Self::matched`], for the children that count.
+    fn counted(&mut self, each: impl FnMut(&mut BoxedRows<'t>)) {
+        let count = if self.counted == Counted::First { 1 } else { usize::MAX };
+        let current = self.current();
+        let matched = self.children.iter_mut().filter(|child| child.current() == current);
+        matched.take(count).for_each(each);
     }
 }
 
@@ -229,6 +250,9 @@ impl Rows for AnyRows<'_> {
     }
 
     fn seek(&mut self, row: u32) {
+        if self.current().is_none_or(|current| current >= row) {
+            return;
+        }
         while let Some(mut first) = self.heap.peek_mut()
             && first.0.0 < row
         {
@@ -246,7 +270,7 @@ impl ScoredRows for AnyRows<'_> {
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
         let mut sum = 0.0f64;
         let takes_largest = scoring.scorer.takes_largest();
-        self.matched(|child| {
+        self.counted(|child| {
             let score = child.score(scoring, length);
             sum = if takes_largest { sum.max(score) } else { sum + score };
         });
@@ -262,7 +286,7 @@ impl ScoredRows for AnyRows<'_> {
     fn distance(&mut self) -> u32 {
         let mut lists = Vec::new();
         let mut count = 0;
-        self.matched(|child| {
+        self.counted(|child| {
             count += 1;
             let mut positions = Vec::new();
             if child.positions(&mut positions) {
@@ -278,7 +302,7 @@ impl ScoredRows for AnyRows<'_> {
     }
 }
 
-/// How close words must be.
+/// Limits of the distance between words.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// Number of other words between them; none: any.
@@ -351,6 +375,7 @@ impl<'t> AllRows<'t> {
             list.clear();
             if self.children[child].positions(list) {
                 list.sort_unstable();
+                list.dedup();
                 count += 1;
             }
         }
@@ -522,10 +547,11 @@ fn is_within(lists: &[Vec<u32>], window: Window) -> bool {
     }
     loop {
         if window.in_order {
-            // The earliest positions after each other, for this first one.
+            // The earliest positions, none before the other, for this first one. As in Redis, one
+            // position may stand for a word that is repeated in the query.
             for list in 1..lists.len() {
                 let Some(before) = here(&at, list - 1) else { return false };
-                at[list] += lists[list][at[list]..].partition_point(|&next| next <= before);
+                at[list] += lists[list][at[list]..].partition_point(|&next| next < before);
             }
             let (Some(first), Some(last)) = (here(&at, 0), here(&at, lists.len() - 1)) else {
                 return false;
@@ -537,17 +563,60 @@ fn is_within(lists: &[Vec<u32>], window: Window) -> bool {
         } else {
             let mut least = (u32::MAX, 0);
             let mut largest = 0;
+            let mut is_shared = false;
             for list in 0..lists.len() {
                 let Some(position) = here(&at, list) else { return false };
+                is_shared |= (0..list).any(|other| here(&at, other) == Some(position));
                 least = least.min((position, list));
                 largest = largest.max(position);
             }
-            if fits(least.0, largest) {
+            if fits(least.0, largest) && (!is_shared || is_distinct(lists, &at, least.0, window)) {
                 return true;
             }
             at[least.1] += 1;
         }
     }
+}
+
+/// Whether different positions can be chosen from the lists, from `at` on, in the window that
+/// begins at `first`: a matching between lists and positions.
+fn is_distinct(lists: &[Vec<u32>], at: &[usize], first: u32, window: Window) -> bool {
+    if lists.len() > DISTINCT_WORDS_MAX {
+        return true;
+    }
+    let words = u64::try_from(lists.len()).unwrap_or(u64::MAX);
+    let end = window.slop.map_or(u64::MAX, |slop| u64::from(first) + words + u64::from(slop));
+    // As many candidates as there are lists always suffice for one list.
+    let candidates = |list: usize| {
+        let positions = lists[list][at[list]..].iter().take(lists.len());
+        positions.copied().take_while(move |&position| u64::from(position) < end)
+    };
+    let mut chosen: HashMap<u32, usize> = HashMap::new();
+    let mut visited = HashSet::new();
+    (0..lists.len()).all(|list| {
+        visited.clear();
+        choose(list, &candidates, &mut chosen, &mut visited)
+    })
+}
+
+/// Chooses a position for a list; others may have to choose again.
+fn choose<P: Iterator<Item = u32>>(
+    list: usize,
+    candidates: &impl Fn(usize) -> P,
+    chosen: &mut HashMap<u32, usize>,
+    visited: &mut HashSet<u32>,
+) -> bool {
+    candidates(list).any(|position| {
+        if !visited.insert(position) {
+            return false;
+        }
+        let other = chosen.get(&position).copied();
+        let is_free = other.is_none_or(|other| choose(other, candidates, chosen, visited));
+        if is_free {
+            chosen.insert(position, list);
+        }
+        is_free
+    })
 }
 
 /// The root of the sum of squares of the least distances between neighbours in a list of words.

@@ -13,7 +13,7 @@ pub enum Scorer {
     /// Frequencies times inverse document frequencies, by the document's largest frequency.
     #[default]
     TfIdf,
-    /// The same by the document's length.
+    /// Like [`Self::TfIdf`], by the document's length.
     TfIdfDocNorm,
     /// BM25 with whole inverse document frequencies.
     Bm25,
@@ -23,7 +23,7 @@ pub enum Scorer {
     DisMax,
     /// The document's own score.
     DocScore,
-    /// One by the number of bits that differ between the payloads of document and query.
+    /// Reciprocal of the number of bits that differ between the payloads of document and query.
     Hamming,
 }
 
@@ -73,7 +73,7 @@ impl Scorer {
     }
 }
 
-/// What scores of all documents of a query share.
+/// Figures that the scores of all documents of a query share.
 #[derive(Clone, Copy, Debug)]
 pub struct Scoring {
     /// The scorer.

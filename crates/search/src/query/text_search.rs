@@ -3,7 +3,7 @@
 use super::ast::{FieldMask, Node, NodeKind};
 use super::matching::{dictionary_form, matching_terms, similar_terms};
 use super::rows::{
-    AllRows, AnyRows, BoxedRows, EveryRow, MaybeRows, OtherRows, Rows, TermRows, Window,
+    AllRows, AnyRows, BoxedRows, Counted, EveryRow, MaybeRows, OtherRows, Rows, TermRows, Window,
     WithoutRows,
 };
 use super::scores::Scoring;
@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 /// Rows of a condition that is not on texts, and an upper bound of their number. `None`: no row.
 pub type Others<'t> = &'t dyn Fn(&Node) -> Option<(Box<dyn Rows + 't>, usize)>;
 
-/// What a query searches in.
+/// Texts, documents and scorer of a search.
 #[derive(Clone, Copy)]
 pub struct TextSearch<'t> {
     /// Texts of the index.
@@ -35,9 +35,9 @@ pub struct TextSearch<'t> {
 /// A document found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
-    /// Its row.
+    /// The row of the document.
     pub row: u32,
-    /// Its score.
+    /// The score of the document.
     pub score: f64,
 }
 
@@ -126,7 +126,7 @@ impl<'t> TextSearch<'t> {
             }
             NodeKind::Union(children) => {
                 let rows = children.iter().filter_map(|child| self.rows(child)).collect();
-                union(rows, weight)
+                union(rows, weight, Counted::All)
             }
             NodeKind::Not(child) => Some(match self.rows(child) {
                 Some(rows) => Box::new(WithoutRows::new(self.every(), rows)),
@@ -159,8 +159,10 @@ impl<'t> TextSearch<'t> {
     }
 
     fn any(&self, ids: &[TermId], fields: FieldMask, weight: f64) -> Option<BoxedRows<'t>> {
+        let mut ids = ids.to_vec();
+        ids.sort_by_key(|&id| self.texts.terms().text(id));
         let rows = ids.iter().filter_map(|&id| self.term(id, fields, 1.0)).collect();
-        union(rows, weight)
+        union(rows, weight, Counted::First)
     }
 
     fn all(&self, children: &[Node], window: Option<Window>, weight: f64) -> Option<BoxedRows<'t>> {
@@ -174,14 +176,14 @@ impl<'t> TextSearch<'t> {
     }
 }
 
-fn union(mut rows: Vec<BoxedRows<'_>>, weight: f64) -> Option<BoxedRows<'_>> {
+fn union(mut rows: Vec<BoxedRows<'_>>, weight: f64, counted: Counted) -> Option<BoxedRows<'_>> {
     if rows.is_empty() {
         return None;
     }
     if rows.len() == 1 && weight == 1.0 {
         return rows.pop();
     }
-    Some(Box::new(AnyRows::new(rows, weight)))
+    Some(Box::new(AnyRows::new(rows, weight, counted)))
 }
 
 fn window(node: &Node) -> Option<Window> {

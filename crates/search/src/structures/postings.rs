@@ -13,7 +13,7 @@ use std::mem::size_of;
 /// Rows of a sealed block.
 pub const BLOCK_LEN: usize = 128;
 
-/// One document of a term.
+/// A document of a term.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Posting<'p> {
     /// The row.
@@ -68,7 +68,7 @@ impl Postings {
         sealed + self.tail.capacity()
     }
 
-    /// Adds a document, whose row is above all others. Returns the growth in bytes.
+    /// Adds a document with a row above all others. Returns the growth in bytes.
     pub fn push(&mut self, posting: &Posting<'_>, has_masks: bool) -> isize {
         debug_assert!(self.is_empty() || posting.row > self.last);
         let before = self.footprint_of_tail();

@@ -257,7 +257,7 @@ impl Texts {
     }
 }
 
-/// How often a word of a text counts: the whole part of a share of the weight, at least once.
+/// Count of a word of a text: the whole part of a share of the weight, at least 1.
 fn weight_of(text: &FieldText<'_>, share: f64) -> u32 {
     ((text.weight * share) as u32).max(1)
 }

@@ -49,7 +49,7 @@ impl Language {
         u8::try_from(found).ok().map(Self)
     }
 
-    /// Its name.
+    /// The name of the language.
     pub fn name(self) -> &'static str {
         LANGUAGES.get(usize::from(self.0)).map_or("english", |(name, _)| name)
     }

@@ -1,4 +1,4 @@
-//! What follows the name of a field: text, tags or a range.
+//! Conditions on fields: a text, tags or a range after the field's name.
 
 use super::{Operand, Parser, Pending};
 use crate::query::ast::{Bytes, FieldMask, Node, NodeKind};

@@ -1,7 +1,7 @@
 //! Parsers of dialect 1 and of dialects 2 to 4.
 //!
 //! Both are one recursive descent that climbs by precedence: whether the next token continues the
-//! operand in hand or ends it depends on the operator that waits for this operand
+//! present operand or ends it depends on the operator that waits for this operand
 //! ([`Pending::takes`]). Dialects differ in that table and in what their brackets hold.
 //!
 //! A syntax error names the first token that cannot follow, and the last text before it.
@@ -31,7 +31,7 @@ pub trait Fields {
     fn text_name(&self, number: usize) -> Option<&[u8]>;
 }
 
-/// What a query is parsed with.
+/// Circumstances of a parse: dialect, fields, parameters, stop words.
 pub struct Settings<'a> {
     /// The dialect.
     pub dialect: Dialect,
@@ -63,7 +63,7 @@ struct Parser<'a> {
     token: Token,
     /// Place that an error names.
     last: Place,
-    /// The same before the last name of a field: errors do not name comparisons of numbers.
+    /// Place before the last name of a field: errors do not name comparisons of numbers.
     last_before_field: Place,
     depth: usize,
     /// An error that a syntax error later in the query overrides.
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
         if self.token.kind == TokenKind::End { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    /// An expression as operand of `pending`. `in_field` forbids what is no text.
+    /// An expression as operand of `pending`. `in_field` forbids conditions other than text.
     fn expression(&mut self, pending: Pending, in_field: bool) -> Operand {
         self.deeper()?;
         let first = self.operand(in_field)?;
@@ -311,7 +311,7 @@ fn intersect(left: Option<Node>, right: Option<Node>) -> Option<Node> {
     Some(Node::new(NodeKind::Intersection(vec![left, right])))
 }
 
-/// One of the operands matches. Operands are added to a union on the left.
+/// Either operand matches. Operands are added to a union on the left.
 fn unite(left: Option<Node>, right: Option<Node>) -> Option<Node> {
     let (mut left, right) = match (left, right) {
         (Some(left), Some(right)) => (left, right),

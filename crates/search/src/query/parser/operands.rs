@@ -3,7 +3,7 @@
 use super::{Operand, Parser, Pending};
 use crate::query::ast::{Bytes, Node, NodeKind, Pattern, Term};
 use crate::query::error::QueryError;
-use crate::query::lexer::{TextForm, Token, TokenKind, unescape};
+use crate::query::lexer::{TextForm, Token, TokenKind, is_escapable, unescape};
 
 impl Parser<'_> {
     /// True if the token can begin an operand.
@@ -64,8 +64,8 @@ impl Parser<'_> {
         }
     }
 
-    /// One word, or the intersection of all words up to the next operator (dialect 1). Only the
-    /// first two may be numbers.
+    /// Parses a word, or the intersection of all words up to the next operator (dialect 1). Only
+    /// the first two may be numbers.
     fn words(&mut self) -> Node {
         let mut words = Vec::new();
         while self.token.kind == TokenKind::Term
@@ -101,7 +101,14 @@ impl Parser<'_> {
             TextForm::Parameter => self.parameter(token).to_ascii_lowercase(),
             _ => self.text(&token.text).to_vec(),
         };
-        let text: Bytes = unescape(&text).into();
+        let text: Bytes = match token.kind {
+            TokenKind::Wildcard => without_backslashes(&text).into(),
+            // A quote may end a string though a backslash stands before it, which vanishes then.
+            _ if token.form == TextForm::Quoted => {
+                unescape(text.strip_suffix(b"\\").unwrap_or(&text)).into()
+            }
+            _ => unescape(&text).into(),
+        };
         Ok(match token.kind {
             TokenKind::Prefix => Pattern::Prefix(text),
             TokenKind::Suffix => Pattern::Suffix(text),
@@ -203,6 +210,16 @@ fn term_node(text: Bytes, verbatim: bool) -> Node {
     Node::new(NodeKind::Term(Term { text, expanded: false, verbatim }))
 }
 
+/// Removes each backslash, and keeps the byte after it.
+fn without_backslashes(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut bytes = text.iter();
+    while let Some(&byte) = bytes.next() {
+        plain.push(if byte == b'\\' { *bytes.next().unwrap_or(&byte) } else { byte });
+    }
+    plain
+}
+
 /// Cuts a string at blanks and punctuation that is not escaped, and folds the terms.
 fn split_phrase(text: &[u8]) -> Vec<Vec<u8>> {
     let is_separator = |byte: u8| {
@@ -214,9 +231,7 @@ fn split_phrase(text: &[u8]) -> Vec<Vec<u8>> {
     let mut at = 0;
     while at < text.len() {
         let byte = text[at];
-        if byte == b'\\'
-            && text.get(at + 1).is_some_and(|&next| is_separator(next) || next == b'\\')
-        {
+        if byte == b'\\' && text.get(at + 1).is_some_and(|&next| is_escapable(next)) {
             at += 1;
             term.push(text[at]);
         } else if is_separator(byte) {

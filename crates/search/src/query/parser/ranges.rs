@@ -12,14 +12,14 @@ pub(super) enum Number {
     Parameter { token: Token, negative: bool },
 }
 
-/// One end of a range.
+/// An end of a range.
 struct Bound {
     number: Number,
     is_exclusive: bool,
 }
 
 impl Parser<'_> {
-    /// What follows `@field:[`.
+    /// Parses the rest of a condition after `@field:`, from the bracket on.
     pub(super) fn bracket(&mut self, field: Bytes) -> Result<Node, QueryError> {
         self.advance();
         if self.is_modern() && self.at_word() {
