@@ -134,7 +134,9 @@ impl Condition {
                         .into(),
                 ));
             }
-            fold(&tag, is_case_sensitive, &mut folded);
+            // Redis folds tags of several words even where case matters.
+            let keeps_case = is_case_sensitive && !matches!(value, TagValue::Words(_));
+            fold(&tag, keeps_case, &mut folded);
             tests.push(TagTest::Is(folded.as_slice().into()));
         }
         match field.is_unindexed {
