@@ -42,6 +42,7 @@ pub mod registry;
 mod reply_slots;
 mod request;
 pub mod scripting;
+mod search;
 pub mod server;
 mod session;
 mod sets;
@@ -116,6 +117,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     sketches::top_k::COMMANDS,
     sketches::t_digest::COMMANDS,
     arrays::COMMANDS,
+    search::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,

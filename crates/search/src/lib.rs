@@ -10,6 +10,7 @@
 //! Each folder imports only from those above it. The crate knows no keys, no protocol and no lock
 //! of a keyspace.
 
+pub mod index;
 pub mod query;
 pub mod structures;
 pub mod text;

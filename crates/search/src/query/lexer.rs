@@ -393,7 +393,7 @@ pub(super) fn is_escapable(byte: u8) -> bool {
 }
 
 /// Removes the backslashes in front of blanks and punctuation.
-pub(super) fn unescape(text: &[u8]) -> Vec<u8> {
+pub fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut at = 0;
     while at < text.len() {

@@ -22,6 +22,7 @@ mod text_search;
 pub use error::{ErrorKind, QueryError};
 pub use expand::expand;
 pub use explain::explain;
+pub use lexer::unescape;
 pub use matching::{EXPANSIONS_MAX, PREFIX_LEN_MIN};
 pub use parameters::Parameters;
 pub use parser::{CONDITIONS_MAX, DEPTH_MAX, Fields, Settings, parse};
