@@ -1,6 +1,8 @@
 //! Trees and errors of queries, as `FT.EXPLAIN` prints them.
 
-use petrel_search::query::{DEPTH_MAX, Dialect, Fields, Parameters, Settings, explain, parse};
+use petrel_search::query::{
+    CONDITIONS_MAX, DEPTH_MAX, Dialect, Fields, Parameters, Settings, explain, parse,
+};
 
 struct Names;
 
@@ -249,4 +251,20 @@ fn long_queries_take_linear_time() {
     }
     let tags = format!("@g:{{{}a}}", "a|".repeat(long));
     assert!(tree(2, tags.as_bytes()).starts_with("TAG:@g { a a"));
+}
+
+#[test]
+fn number_of_conditions_is_limited() {
+    let too_many = "ERR Query has too many conditions";
+    for part in ["a ", "a|", "x* ", "-a "] {
+        for dialect in [1, 2] {
+            let query = part.repeat(CONDITIONS_MAX + 1) + "a";
+            assert_eq!(tree(dialect, query.as_bytes()), too_many, "{part}");
+        }
+    }
+    for query in ["@g:{PARTSa}", "\"PARTSa\""] {
+        let parts = if query.starts_with('@') { "a|" } else { "a " };
+        let query = query.replace("PARTS", &parts.repeat(CONDITIONS_MAX + 1));
+        assert_eq!(tree(2, query.as_bytes()), too_many);
+    }
 }

@@ -41,6 +41,11 @@ impl QueryError {
         Self::new(ErrorKind::Syntax, &parts)
     }
 
+    /// A query of more than [`super::CONDITIONS_MAX`] conditions.
+    pub fn too_large() -> Self {
+        Self::new(ErrorKind::Syntax, &[b"Query has too many conditions"])
+    }
+
     /// A query nested more than [`super::DEPTH_MAX`] deep.
     pub fn too_deep() -> Self {
         let text = b"Parser stack overflow. Try moving nested parentheses more to the left";

@@ -25,7 +25,7 @@ pub use explain::explain;
 pub use lexer::unescape;
 pub use matching::{EXPANSIONS_MAX, PREFIX_LEN_MIN};
 pub use parameters::Parameters;
-pub use parser::{DEPTH_MAX, Fields, Settings, parse};
+pub use parser::{CONDITIONS_MAX, DEPTH_MAX, Fields, Settings, parse};
 pub use rows::{BoxedRows, Rows, ScoredRows};
 pub use scores::{Scorer, Scoring, hamming};
 pub use text_search::{Hit, Others, TextSearch};

@@ -58,6 +58,7 @@ impl Parser<'_> {
             if self.accept(TokenKind::CloseBrace) {
                 return Ok(attributes);
             }
+            self.count(1)?;
             let name = self.expect(TokenKind::Attribute)?;
             self.expect(TokenKind::Colon)?;
             let is_parameter = self.token.kind == TokenKind::Attribute && self.is_modern();

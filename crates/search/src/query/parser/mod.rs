@@ -23,6 +23,9 @@ use std::ops::Range;
 /// Deepest nesting of a query.
 pub const DEPTH_MAX: usize = 128;
 
+/// Largest number of words, tags and other conditions of a query: its tree takes memory.
+pub const CONDITIONS_MAX: usize = 1 << 16;
+
 /// Names of TEXT fields.
 pub trait Fields {
     /// The number of a TEXT field among TEXT fields. `None` for other fields and unknown names.
@@ -66,6 +69,7 @@ struct Parser<'a> {
     /// Place before the last name of a field: errors do not name comparisons of numbers.
     last_before_field: Place,
     depth: usize,
+    conditions: usize,
     /// An error that a syntax error later in the query overrides.
     deferred: Option<QueryError>,
 }
@@ -123,6 +127,7 @@ impl<'a> Parser<'a> {
             last: Place::default(),
             last_before_field: Place::default(),
             depth: 0,
+            conditions: 0,
             deferred: None,
         };
         parser.advance();
@@ -183,6 +188,12 @@ impl<'a> Parser<'a> {
     /// Keeps an error for the end of the parse; the first one stays.
     fn defer(&mut self, error: QueryError) {
         self.deferred.get_or_insert(error);
+    }
+
+    /// Counts conditions. Fails if there are too many.
+    fn count(&mut self, added: usize) -> Result<(), QueryError> {
+        self.conditions += added;
+        if self.conditions > CONDITIONS_MAX { Err(QueryError::too_large()) } else { Ok(()) }
     }
 
     fn deeper(&mut self) -> Result<(), QueryError> {

@@ -20,9 +20,10 @@ impl Parser<'_> {
 
     pub(super) fn operand(&mut self, in_field: bool) -> Operand {
         use TokenKind::*;
+        self.count(1)?;
         let modern = self.is_modern();
         match self.token.kind {
-            Term | Number if !modern => Ok(Some(self.words())),
+            Term | Number if !modern => self.words().map(Some),
             Term | IsMissing if modern && (in_field || self.token.kind == Term) => {
                 let token = self.advance();
                 Ok(Some(self.term(&token, false)))
@@ -48,7 +49,7 @@ impl Parser<'_> {
             }
             Quoted => {
                 let token = self.advance();
-                Ok(Some(self.quoted(&token)))
+                self.quoted(&token).map(Some)
             }
             EmptyString => {
                 self.advance();
@@ -66,15 +67,17 @@ impl Parser<'_> {
 
     /// Parses a word, or the intersection of all words up to the next operator (dialect 1). Only
     /// the first two may be numbers.
-    fn words(&mut self) -> Node {
+    fn words(&mut self) -> Result<Node, QueryError> {
         let mut words = Vec::new();
         while self.token.kind == TokenKind::Term
             || (self.token.kind == TokenKind::Number && words.len() < 2)
         {
+            self.count(1)?;
             let token = self.advance();
             words.push(self.term(&token, false));
         }
-        if words.len() == 1 { words.remove(0) } else { Node::new(NodeKind::Intersection(words)) }
+        let only = if words.len() == 1 { words.pop() } else { None };
+        Ok(only.unwrap_or_else(|| Node::new(NodeKind::Intersection(words))))
     }
 
     pub(super) fn term(&self, token: &Token, is_verbatim: bool) -> Node {
@@ -123,6 +126,7 @@ impl Parser<'_> {
         self.advance();
         let mut terms = Vec::new();
         while !self.is_modern() && matches!(self.token.kind, TokenKind::Term | TokenKind::Number) {
+            self.count(1)?;
             let token = self.advance();
             terms.push(self.term(&token, true));
         }
@@ -138,11 +142,12 @@ impl Parser<'_> {
     }
 
     /// `"a b"` as one token: cut into terms like a text, stop words included.
-    fn quoted(&self, token: &Token) -> Node {
+    fn quoted(&mut self, token: &Token) -> Result<Node, QueryError> {
         let text = self.text(&token.text);
         let terms = split_phrase(text);
+        self.count(terms.len())?;
         let terms = terms.into_iter().map(|term| term_node(term.into(), true)).collect();
-        Node::new(NodeKind::Phrase(terms))
+        Ok(Node::new(NodeKind::Phrase(terms)))
     }
 
     /// `%word%`; up to three signs on each side, as many as changes are allowed.

@@ -29,6 +29,7 @@ impl Parser<'_> {
 
     fn tag(&mut self) -> Result<TagValue, QueryError> {
         use TokenKind::*;
+        self.count(1)?;
         let kind = self.token.kind;
         if matches!(kind, Prefix | Suffix | Infix) || (kind == Wildcard && self.is_modern()) {
             let token = self.advance();
@@ -50,6 +51,7 @@ impl Parser<'_> {
         }
         let mut has_more = false;
         while self.is_tag_word() && (self.is_modern() || self.token.kind != StopWord) {
+            self.count(1)?;
             let token = self.advance();
             // As in Redis, stop words from the third word on are not part of the tag.
             if token.kind != StopWord || !has_more {

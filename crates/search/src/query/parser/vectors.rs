@@ -111,6 +111,7 @@ impl Parser<'_> {
         let mut options = Vec::new();
         let mut alias = None;
         while alias.is_none() && self.token.kind != TokenKind::CloseBracket {
+            self.count(1)?;
             let name = self.expect_word()?;
             let name = self.text(&name.text);
             let value = self.option_value()?;
