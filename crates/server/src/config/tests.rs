@@ -707,6 +707,7 @@ mod rewriting {
             }
             Rule::EventLetters => pick(&["", "KEA", "Kgnoc", "mAoE", "STIVh"]),
             Rule::SocketPath => pick(&["", "/run/p.sock", "a b"]),
+            Rule::Names => pick(&["", "redis.local", "a.example b.example"]),
             Rule::FileName => pick(&["dump.rdb", "a b", "x"]),
             Rule::Directory => pick(&["/", "/tmp", "."]),
             Rule::Template => pick(&["{title}", "a \"{port}\" # b", ""]),

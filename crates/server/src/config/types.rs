@@ -567,6 +567,42 @@ impl Value for Text {
     }
 }
 
+/// Names that a peer's certificate may have, separated by spaces.
+#[derive(Clone, Debug, Eq, PartialEq, Default)]
+pub struct PeerNames(String);
+
+impl PeerNames {
+    /// The names; none accepts any certificate.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.split(' ').filter(|name| !name.is_empty())
+    }
+}
+
+impl Value for PeerNames {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        const SPACES: Invalid = Invalid::new(
+            "tls-expected-peer-name must not contain whitespace other than spaces separating \
+             names; use an empty string to disable it",
+        );
+        const NONE: Invalid = Invalid::new(
+            "tls-expected-peer-name contains no usable name; use an empty string to disable it",
+        );
+        let text = std::str::from_utf8(single(args)?).map_err(|_| NONE)?;
+        if text.bytes().any(|byte| matches!(byte, b'\t'..=b'\r')) {
+            return Err(SPACES);
+        }
+        let names = PeerNames(text.to_owned());
+        if !text.is_empty() && names.names().next().is_none() {
+            return Err(NONE);
+        }
+        Ok(names)
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![self.0.clone().into_bytes()]
+    }
+}
+
 /// A process title with variables in braces.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ProcTitleTemplate(String);

@@ -42,6 +42,8 @@ pub enum Rule {
     FileName,
     /// Any bytes.
     AnyText,
+    /// Names, separated by spaces; empty is none.
+    Names,
     /// Letters for events of keys.
     EventLetters,
     /// An integer within bounds.
@@ -178,6 +180,7 @@ impl Rule {
             Self::Path | Self::SocketPath => "path".into(),
             Self::Directory => "directory".into(),
             Self::FileName => "file name".into(),
+            Self::Names => "names".into(),
             Self::Password | Self::Template | Self::AnyText => "text".into(),
             Self::EventLetters => "letters of Ag$lshzxeKEtmdnocaSTIV".into(),
             Self::List(words) => words.into(),
