@@ -383,7 +383,7 @@ impl Sign {
 }
 
 impl Operator {
-    /// The result: an integer if both are signed integers and it fits, but for quotients.
+    /// The result: an integer if both are signed integers and it fits, except of quotients.
     fn apply(self, left: Number, right: Number) -> Option<Number> {
         if let (Number::Integer(a), Number::Integer(b)) = (left, right) {
             let result = match self {

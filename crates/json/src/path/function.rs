@@ -172,7 +172,7 @@ pub(super) fn size(value: Value<'_>, work: &mut Work) -> Result<Option<usize>, S
         Kind::String => {
             work.spend_bytes(value.tape().len())?;
             let text = value.string().unwrap_or_default();
-            // All bytes but those that continue a character.
+            // All bytes except continuations of a character.
             Some(text.iter().filter(|byte| **byte & 0xc0 != 0x80).count())
         }
         _ => None,

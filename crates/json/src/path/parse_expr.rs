@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 /// Maximum depth of nested filters, parentheses and arguments.
 const NESTING_MAX: usize = 32;
 
-/// What an expression expects.
+/// Operands that an expression expects.
 const OPERAND: &str =
     "<string>, <number>, <path>, <function>, <array>, <object>, true, false, null";
 
@@ -181,7 +181,7 @@ impl<'t> Reader<'t> {
         Some(joint)
     }
 
-    /// A test by a pattern. Those that are written out are counted, since they stay compiled.
+    /// A test by a pattern. Literal patterns are counted, since they stay compiled.
     fn matching(&mut self, text: Expr, pattern: Expr, is_whole: bool) -> Parsed<Expr> {
         self.patterns += 1;
         if self.patterns > PATTERNS_MAX {
@@ -264,7 +264,7 @@ impl<'t> Reader<'t> {
         self.methods_or_keys(base).map(Item::Expr)
     }
 
-    /// `~`, or calls of methods of what was read.
+    /// `~`, or calls of methods of the operand before.
     fn methods_or_keys(&mut self, mut of: Expr) -> Parsed<Expr> {
         if self.take_spaced("~") {
             return Ok(Expr::Call(Function::Keys, vec![of]));
@@ -327,7 +327,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// An array or an object, whose strings may have quotes of either kind.
+    /// An array or an object; its strings may have quotes of either kind.
     fn container(&mut self) -> Parsed<Document> {
         let (mut json, mut depth) = (Vec::new(), 0usize);
         loop {

@@ -29,7 +29,7 @@ struct Search<'d, 'f, 'v> {
     root: Value<'d>,
     steps: Vec<Step<'d>>,
     visit: &'f mut Visit<'v, 'd>,
-    /// The caller is a filter, whose work is part of the search that it is in.
+    /// The caller is a filter: its work is part of the search around it.
     is_inner: bool,
 }
 
