@@ -13,11 +13,12 @@ pub(crate) struct Field {
 }
 
 /// Units of fields: the metric's unit, and the number of the field's units in it.
-const UNITS: [(&str, &str, f64); 5] = [
+const UNITS: [(&str, &str, f64); 6] = [
     ("seconds", "seconds", 1.0),
     ("milliseconds", "seconds", 1e3),
     ("microseconds", "seconds", 1e6),
     ("bytes", "bytes", 1.0),
+    ("kibibytes", "bytes", 1.0 / 1024.0),
     ("percent", "ratio", 100.0),
 ];
 
@@ -93,6 +94,8 @@ mod tests {
                 family.unwrap_or(metric).split('_').next_back() == Some(unit)
             };
             assert!(base.is_none_or(is_named), "{name}: {metric} ends in its unit");
+            let is_short = |word| matches!(word, "sec" | "ms" | "us" | "kb" | "kbps" | "bits");
+            assert!(!metric.split('_').any(is_short), "{metric}: promtool asks for base units");
             assert!(
                 help.starts_with(|c: char| c.is_alphabetic()) && !help.ends_with('.'),
                 "{name}"
@@ -126,6 +129,7 @@ mod tests {
         assert_eq!(value("server_time_usec", "1500000").as_deref(), Some("1.5"));
         let exact = "9007199254740993";
         assert_eq!(value("total_net_input_bytes", exact).as_deref(), Some(exact));
+        assert_eq!(value("instantaneous_input_kbps", "1.50").as_deref(), Some("1536"));
         assert_eq!(value("used_memory", "word"), None);
         assert_eq!(value("master_link_status", "up").as_deref(), Some("1"));
         assert_eq!(value("aof_last_write_status", "err").as_deref(), Some("0"));
