@@ -93,10 +93,11 @@ impl Server {
                 // Its errors are in the state.
                 let _ = self.seal_backup(ks);
             }
-            Phase::Sealed if config.backup_sealed_ttl > 0 => {
-                if unix_ms() / 1000 - ended_at >= config.backup_sealed_ttl {
-                    let _ = self.clean_up_backup();
-                }
+            Phase::Sealed
+                if config.backup_sealed_ttl > 0
+                    && unix_ms() / 1000 - ended_at >= config.backup_sealed_ttl =>
+            {
+                let _ = self.clean_up_backup();
             }
             _ => {}
         }
