@@ -4,7 +4,7 @@ use super::kind::{stream_version, type_byte as is};
 use super::length::{Length, read_length, read_number};
 use super::{
     Consumer, CustomItem, Error, Group, Item, Pending, Producers, Shape, Source, StreamId,
-    StreamState, ValueSink, module, read_value,
+    StreamState, ValueSink, compact, module, read_value,
 };
 use petrel_keyspace::custom::ValueType;
 
@@ -58,6 +58,10 @@ pub fn skip_value<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error>
         is::STREAM_1 | is::STREAM_2 | is::STREAM_3 | is::STREAM_4 | is::STREAM_5 => {
             skip_stream(source, stream_version(type_byte))
         }
+        is::HASH_COMPACT
+        | is::HASH_COMPACT_REF
+        | is::HASH_COMPACT_LISTPACK
+        | is::HASH_COMPACT_LISTPACK_REF => compact::skip(source, type_byte),
         // Of a type that is not known here, which has a reason of its own.
         _ => read_value(source, type_byte, &mut Nowhere),
     }

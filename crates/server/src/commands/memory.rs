@@ -62,6 +62,7 @@ fn sizes(memory: &Footprint) -> Vec<(&'static str, i64)> {
         ("aof.buffer", 0),
         ("lua.caches", 0),
         ("functions.caches", 0),
+        ("hash.templates", memory.schemas as i64),
         ("overhead.db.hashtable.lut", memory.tables as i64),
         ("overhead.db.hashtable.rehashing", 0),
         ("overhead.total", memory.overhead() as i64),
