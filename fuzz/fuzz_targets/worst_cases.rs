@@ -19,7 +19,7 @@ use petrel_commands::{
     Blocked, Command, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared, Ticket,
 };
 use petrel_keyspace::{Cleared, Keyspace, Options};
-use petrel_resp::{Protocol, RespWriter};
+use petrel_resp::{DecodeLimits, Protocol, RespWriter, Value};
 use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -32,8 +32,10 @@ const ARGS_MAX: usize = 50_000;
 const REPLY_MAX: usize = 16 << 20;
 const ITEMS: usize = 3000;
 
-const KEYS: [&str; 10] =
-    ["text", "long", "list", "set", "ints", "zset", "hash", "stream", "hll", "geo"];
+const KEYS: [&str; 18] = [
+    "text", "long", "list", "set", "ints", "zset", "hash", "stream", "hll", "geo", "json", "vset",
+    "bloom", "cuckoo", "sketch", "topk", "digest", "array",
+];
 
 /// A server that has a helper, which executes nothing.
 #[derive(Default)]
@@ -74,6 +76,10 @@ struct Client {
     exec: Executor,
     host: Moves,
     names: Vec<&'static str>,
+    /// Payloads of the keys, which replace what a call has left of them.
+    values: Vec<(&'static str, Vec<u8>)>,
+    /// Changes of the keyspace when the values were last whole.
+    changes: u64,
 }
 
 impl Client {
@@ -87,15 +93,19 @@ impl Client {
         let commands = FAMILIES.iter().flat_map(|family| family.iter());
         let names = commands.map(|spec| spec.meta.name).filter(|name| !other.contains(name));
         let names = names.collect();
-        Client { exec, host: Moves::default(), names }
+        Client { exec, host: Moves::default(), names, values: Vec::new(), changes: 0 }
     }
 
     fn fill(&mut self) {
-        self.call(&[b"FLUSHALL"]);
         self.call(&[b"SET", b"text", b"hello"]);
         self.call(&[b"SET", b"long", &b"a".repeat(1 << 20)]);
+        self.call(&[b"CMS.INITBYDIM", b"sketch", b"1000", b"5"]);
+        self.call(&[b"TOPK.RESERVE", b"topk", b"50"]);
+        self.call(&[b"TDIGEST.CREATE", b"digest"]);
+        let mut json = String::from("{");
         for n in 0..ITEMS {
             let (name, number) = (format!("{}{n}", "a".repeat(200)), n.to_string());
+            json += &format!("\"{name}\":[{number},\"{number}\"],");
             let (name, number) = (name.as_bytes(), number.as_bytes());
             self.call(&[b"RPUSH", b"list", name]);
             self.call(&[b"SADD", b"set", name]);
@@ -106,10 +116,44 @@ impl Client {
             self.call(&[b"PFADD", b"hll", name]);
             let degrees = format!("{}", n as f64 / 100.0);
             self.call(&[b"GEOADD", b"geo", degrees.as_bytes(), degrees.as_bytes(), number]);
+            self.call(&[b"VADD", b"vset", b"VALUES", b"2", number, b"7", number]);
+            self.call(&[b"BF.ADD", b"bloom", name]);
+            self.call(&[b"CF.ADD", b"cuckoo", name]);
+            self.call(&[b"CMS.INCRBY", b"sketch", name, b"1"]);
+            self.call(&[b"TOPK.ADD", b"topk", name]);
+            self.call(&[b"TDIGEST.ADD", b"digest", number]);
+            self.call(&[b"ARSET", b"array", number, name]);
+        }
+        self.call(&[b"JSON.SET", b"json", b"$", format!("{json}\"\":0}}").as_bytes()]);
+        self.values = KEYS.map(|key| (key, self.bulk(&[b"DUMP", key.as_bytes()]))).into();
+        self.changes = self.exec.ks.keyspace().stats().changes;
+    }
+
+    /// Restores the values if the last call has changed anything.
+    fn restore(&mut self) {
+        if self.exec.ks.keyspace().stats().changes == self.changes {
+            return;
+        }
+        self.call(&[b"FLUSHALL"]);
+        let values = std::mem::take(&mut self.values);
+        for (key, payload) in &values {
+            self.call(&[b"RESTORE", key.as_bytes(), b"0", payload]);
+            assert!(!self.bulk(&[b"DUMP", key.as_bytes()]).is_empty(), "{key} was not restored");
+        }
+        self.values = values;
+        self.changes = self.exec.ks.keyspace().stats().changes;
+    }
+
+    /// The text that a call answers; none for another reply.
+    fn bulk(&mut self, args: &[&[u8]]) -> Vec<u8> {
+        let reply = self.call(args);
+        match petrel_resp::decode(&reply, &DecodeLimits::default()) {
+            Ok(Some((Value::Bulk(bytes), _))) => bytes.to_vec(),
+            _ => Vec::new(),
         }
     }
 
-    fn call(&mut self, args: &[&[u8]]) {
+    fn call(&mut self, args: &[&[u8]]) -> Vec<u8> {
         let (mut bytes, mut shared) = (Vec::new(), Vec::new());
         let writer = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp3);
         let mut reply = writer.limited(REPLY_MAX);
@@ -120,6 +164,8 @@ impl Client {
         petrel_commands::transactions::abandon(&mut self.exec, &mut session);
         self.exec.end();
         self.exec.ks.refresh_clock();
+        shared.iter().rev().for_each(|(at, part)| drop(bytes.splice(at..at, part.iter().copied())));
+        bytes
     }
 }
 
@@ -180,8 +226,6 @@ fuzz_target!(|input: &[u8]| {
         client.call(&call);
         let took = begin.elapsed();
         assert!(took < CALL_MAX, "{name} with {} arguments took {took:?}", args.len());
-        if client.exec.ks.keyspace().stats().changes > 100_000 {
-            client.fill();
-        }
+        client.restore();
     });
 });

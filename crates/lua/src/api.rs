@@ -427,7 +427,8 @@ fn named_arguments(stack: Stack) -> Result<Named, Raise> {
         if stack.kind(-2) != LUA_TSTRING {
             return refuse("named argument key given to redis.register_function is not a string");
         }
-        match stack.to_bytes(-2).unwrap_or_default() {
+        // In any letter case.
+        match &stack.to_bytes(-2).unwrap_or_default().to_ascii_lowercase()[..] {
             b"function_name" if matches!(stack.kind(-1), LUA_TSTRING | LUA_TNUMBER) => {
                 name = stack.to_bytes(-1).map(<[u8]>::to_vec)
             }

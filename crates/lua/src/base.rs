@@ -7,7 +7,7 @@ use crate::protected::{READONLY, is_protected, push_behind};
 use crate::scratch::Scratch;
 use crate::vm::{
     Before, LUA_TFUNCTION, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, SHOWN_MAX, Stack,
-    attempt, call, call_upvalue, end, run, truncated,
+    attempt, call, end, run, truncated,
 };
 use mlua_sys as ffi;
 use std::ffi::{CString, c_int};
@@ -87,28 +87,60 @@ pub(crate) fn seeing_through(stack: Stack) -> Before {
     Before::Call
 }
 
-/// Lua's own `pcall` (the first upvalue), but that an error which is a table, as those of commands
-/// are, is handed on as its text.
+/// `pcall(f [, argument ...])`, but that an error which is a table, as those of commands are, is
+/// handed on as its text.
 pub(crate) unsafe extern "C-unwind" fn pcall(stack: Stack) -> c_int {
-    let results = call_upvalue(stack);
+    // SAFETY: this frame owns nothing.
+    unsafe { expect(stack, 1) };
+    stack.push_boolean(true);
+    stack.insert(1);
+    let called = stack.protected_call(stack.top() - 2, ffi::LUA_MULTRET, 0);
     end_if_due(stack);
-    if results == 2 && stack.kind(-1) == LUA_TTABLE && !stack.to_boolean(-2) {
-        let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
-        let kind = stack.raw_get_field(-1, b"err");
-        stack.with(|extra| extra.memory.lenient = was);
-        match kind {
-            LUA_TSTRING => stack.replace(-2),
-            _ => stack.pop(1),
+    if called.is_err() {
+        stack.push_boolean(false);
+        stack.replace(1);
+        if stack.kind(-1) == LUA_TTABLE {
+            let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
+            let kind = stack.raw_get_field(-1, b"err");
+            stack.with(|extra| extra.memory.lenient = was);
+            match kind {
+                LUA_TSTRING => stack.replace(-2),
+                _ => stack.pop(1),
+            }
         }
     }
-    results
+    stack.top()
 }
 
-/// Lua's own `xpcall` (the first upvalue).
+/// `xpcall(f, handler)`
 pub(crate) unsafe extern "C-unwind" fn xpcall(stack: Stack) -> c_int {
-    let results = call_upvalue(stack);
+    const HANDLER: c_int = 2;
+    // SAFETY: this frame owns nothing.
+    unsafe { expect(stack, 2) };
+    stack.set_top(2);
+    stack.insert(1);
+    stack.push_boolean(true);
+    stack.insert(1);
+    let called = stack.protected_call(0, ffi::LUA_MULTRET, HANDLER);
     end_if_due(stack);
-    results
+    if called.is_err() {
+        stack.push_boolean(false);
+        stack.replace(1);
+    }
+    stack.remove(HANDLER);
+    stack.top()
+}
+
+/// Raises an error unless there are that many arguments.
+///
+/// # Safety
+/// As for [`attempt`].
+unsafe fn expect(stack: Stack, arguments: c_int) {
+    if stack.top() < arguments {
+        let missing = |_| Err::<(), _>(Raise::Argument(arguments, "value expected".into()));
+        // SAFETY: as the caller says.
+        unsafe { attempt(stack, missing) }
+    }
 }
 
 /// A function that has caught the end of the script lets it go on.

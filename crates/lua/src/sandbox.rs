@@ -95,8 +95,7 @@ fn restrict(stack: Stack, globals: c_int) {
     strings::open(stack, -1);
     stack.pop(1);
     for (name, function) in [("pcall", base::pcall as Native), ("xpcall", base::xpcall)] {
-        get("", name);
-        stack.push_native(function, 1);
+        stack.push_native(function, 0);
         set("", name);
     }
     restrict_tables(stack, globals);

@@ -390,3 +390,48 @@ fn arguments_are_part_of_the_memory() {
     let (result, _) = run(&mut lua, "return 1", &[&large[..1000]], &mut Asked::default());
     assert_eq!(result, Ok(()));
 }
+
+/// Calls every function with as many arguments as fit into a frame, and few: the interpreter's
+/// assertions, which debug builds have, end the process if one takes more room than it asked for.
+const FULL_FRAMES: &str = r##"
+    local sizes = {0, 1, 2, 3, 19, 20, 21, 22, 7950, 7980, 7990, 7997}
+    local calls = 0
+    local function try(f, value)
+        for _, size in ipairs(sizes) do
+            local arguments = {}
+            for i = 1, size do arguments[i] = value end
+            pcall(f, unpack(arguments, 1, size))
+            pcall(pcall, f, unpack(arguments, 1, size))
+            xpcall(function() return f(unpack(arguments, 1, size)) end, f)
+            pcall(coroutine.wrap(function(...) return f(...) end), unpack(arguments, 1, size))
+            calls = calls + 1
+        end
+    end
+    local function try_all(library, seen)
+        for name, f in pairs(library) do
+            if type(f) == "function" then
+                for _, value in ipairs({1, "x", "1", {1, 2, 3}, function(...) return ... end, unpack}) do
+                    try(f, value)
+                end
+            elseif type(f) == "table" and not seen[f] then
+                seen[f] = true
+                try_all(f, seen)
+            end
+        end
+    end
+    try_all(_G, {[_G] = true})
+    assert(select("#", pcall(unpack, {}, 1, 7990)) == 7991)
+    assert(select("#", xpcall(function() return unpack({}, 1, 7990) end, error)) == 7991)
+    local depth = 0
+    local function deeper() depth = depth + 1 return xpcall(deeper, deeper) end
+    deeper()
+    assert(depth > 100)
+    return calls
+"##;
+
+#[test]
+fn functions_keep_to_their_frames() {
+    let (result, reply) = run(&mut interpreter(256 << 20), FULL_FRAMES, &[], &mut Asked::default());
+    assert_eq!(result.map_err(shown), Ok(()));
+    assert!(reply.len() >= b":1000\r\n".len(), "{}", String::from_utf8_lossy(&reply));
+}

@@ -1,4 +1,4 @@
-//! Bugs from the release notes of Redis 8.4 to 8.10 and Valkey 8.1 to 9.1. Each case is named after
+//! Bugs from the release notes of Redis 8.2 to 8.10 and Valkey 8.1 to 9.1. Each case is named after
 //! the release that fixed it (`docs/advisories.md`). Cases that need a server are in the tests of
 //! the binary.
 
@@ -6,7 +6,24 @@ use crate::acl::{set, with_rules};
 use crate::client::Client;
 
 /// Calls and the correct replies, by the release that fixed them.
-const CASES: [(&str, &str); 42] = [
+const CASES: [(&str, &str); 44] = [
+    (
+        "valkey_9_1_4_error_tables_whose_metamethods_fail",
+        "
+        EVAL \"return setmetatable({},{__index=function() error('boom') end})\" 0 => []
+        EVAL \"error(setmetatable({},{__index=function() error('boom') end}))\" 0 => ERR unknown error script: ...
+        EVAL \"return {pcall(error, setmetatable({},{__index=function() error('boom') end}))}\" 0 => [nil []]
+        EVAL \"return redis.call(setmetatable({},{__index=function() error('boom') end}))\" 0 => ERR ...
+        ",
+    ),
+    (
+        "valkey_9_1_4_named_arguments_of_functions_in_any_case",
+        "
+        FUNCTION LOAD \"#!lua name=x\\nredis.register_function{FUNCTION_NAME='a', Callback=function() return 1 end, function_name='a', DESCRIPTION='d', description='d', Flags={'No-Writes'}}\" => \"x\"
+        FCALL a 0 => 1
+        FCALL_RO a 0 => 1
+        ",
+    ),
     (
         "redis_8_10_0_lset_index_is_not_cut_to_32_bits",
         "
@@ -573,6 +590,22 @@ fn permissions_that_others_did_not_ask_for_are_asked_for_here() {
     }
 }
 
+/// Valkey 9.1.4: types of arguments in `COMMAND DOCS`.
+#[test]
+fn valkey_9_1_4_increments_and_weights_are_doubles() {
+    let mut client = Client::new();
+    for (command, argument) in [
+        ("ZINCRBY", r#""increment" "type" "double""#),
+        ("ZUNIONSTORE", r#""weight" "type" "double""#),
+        ("ZINTERSTORE", r#""weight" "type" "double""#),
+        ("ZINTER", r#""weight" "type" "double""#),
+        ("HTTL", r#"["name" "numfields" "type" "integer" "display_text" "numfields"]"#),
+    ] {
+        let docs = client.run(&format!("COMMAND DOCS {command}"));
+        assert!(docs.contains(argument), "{command}: {docs}");
+    }
+}
+
 /// Redis 8.10.2: permissions of queued commands are checked again by `EXEC`.
 #[test]
 fn redis_8_10_2_permissions_that_are_withdrawn_before_exec() {
@@ -923,6 +956,7 @@ fn the_table_names_tests_that_there_are() {
     const TABLE: &str = include_str!("../../../../docs/advisories.md");
     let sources = [
         include_str!("advisories.rs"),
+        include_str!("advisories_sketches.rs"),
         include_str!("../../../petrel/tests/server/advisories.rs"),
         include_str!("../../../petrel/tests/server/advisories_operation.rs"),
         include_str!("../../../petrel/tests/server/tls.rs"),

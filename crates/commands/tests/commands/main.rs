@@ -30,6 +30,7 @@
 
 mod acl;
 mod advisories;
+mod advisories_sketches;
 mod allocations;
 mod alone;
 mod anything;
