@@ -93,6 +93,7 @@ fn payloads_of_every_form_are_read() {
     assert_eq!(restored(&[&[29, 0][..], &names, &values].concat()), expected);
     assert_eq!(restored(&[&[29, 1][..], &one_by_one, &values].concat()), expected);
     let texts = b"\xc0\x1e\x05alice";
+    let expected = Ok("template-array age=30 name=alice".to_string());
     assert_eq!(restored(&[&[31, 0][..], &names, texts].concat()), expected);
     assert_eq!(restored(&[&[31, 1][..], &one_by_one, texts].concat()), expected);
 }
@@ -194,8 +195,8 @@ fn references_to_field_names_are_resolved() {
         assert_eq!(load_into(&keyspace, &file(&parts), threads), Ok(15));
         let mut ks = keyspace.attach();
         assert_eq!(shown(&mut ks, "k1"), "template-listpack age=30 name=alice");
-        assert_eq!(shown(&mut ks, "k2"), "template-listpack age=31 name=bob");
-        assert_eq!(shown(&mut ks, "k3"), "template-listpack x=y");
+        assert_eq!(shown(&mut ks, "k2"), "template-array age=31 name=bob");
+        assert_eq!(shown(&mut ks, "k3"), "template-array x=y");
         assert_eq!(keyspace.schema_counts().schemas, 2);
     }
     for bad in [

@@ -20,7 +20,7 @@ use crate::structures::view::View;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Maximum number of fields of a compact hash, whose values are walked.
+/// Maximum number of fields of a compact hash: a read walks over values.
 const FIELDS_MAX: usize = WALKED_MAX;
 
 /// Limits of the conversion of loaded hashes: `hash-rdb-load-*`.
@@ -96,12 +96,19 @@ impl Handle {
         Ok(())
     }
 
-    /// Makes a hash compact if it can be; its stripe is held. `make`: unless no other has the same
-    /// names. Returns its schema. Nothing is recorded: it is a change of form only.
-    pub fn hash_share(&mut self, db: u16, key: Key<'_>, make: bool) -> Option<SchemaId> {
+    /// Makes a hash compact if it can be; its stripe is held. `beyond`: whatever its values are, it
+    /// is beyond the thresholds of a listpack. `make`: also if no other has the same names. Returns
+    /// its schema. Nothing is recorded: it is a change of form only.
+    pub fn hash_share(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        beyond: bool,
+        make: bool,
+    ) -> Option<SchemaId> {
         let found = self.find_alive(db, key)?;
         let mut place = found;
-        if !place.1.is_compact() && !self.share_at(db, key, &mut place, false, make) {
+        if !place.1.is_compact() && !self.share_at(db, key, &mut place, beyond, make) {
             return None;
         }
         place.1.compact().map(|(schema, _)| SchemaId(std::ptr::from_ref(schema).addr()))

@@ -68,7 +68,7 @@ impl Handle {
     }
 
     /// `shares`: an ordinary hash becomes compact, if parameters say so. One function for all
-    /// callers, so that what it calls is inlined.
+    /// callers, so that its callees are inlined.
     fn set_fields(
         &mut self,
         db: u16,

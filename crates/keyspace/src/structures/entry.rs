@@ -11,8 +11,8 @@
 //! The highest bit of `val_len` is the entry's stamp (`image.rs`). `wide` holds the key's length
 //! where 16 bits do not; `expiry` is there only with a TTL; `fixed` is the integer of
 //! an [`Kind::Int`], the reference-counted [`Bytes`] of a [`Kind::Blob`], the pointer of a
-//! [`Kind::Large`] or the reference to the schema of a [`Kind::Compact`]; an inline string, or a small collection's packed items, follow the key. The
-//! flags of a collection name its [`Form`].
+//! [`Kind::Large`] or the reference to the schema of a [`Kind::Compact`]; an inline string, or a
+//! small collection's packed items, follow the key. The flags of a collection name its [`Form`].
 
 mod compact;
 mod layout;

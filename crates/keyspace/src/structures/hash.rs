@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | packed pairs | fields, each followed by its value | a field gets an expiry, or full |
 //! | packed triples | the earliest expiry; fields, each with value and expiry, or 0 | full |
-//! | compact | a reference to a [`schema`] of names; packed values in its order | a field gets an expiry, or full |
+//! | compact | reference to a [`schema`] of names; packed values | a field gets an expiry, or full |
 //! | [`Hash`] | a [`Dict`] of fields; a rank tree of the expiring fields | it is removed |
 //!
 //! The first three forms are full at 4,096 bytes, and at 128 fields as well once the hash is
@@ -14,8 +14,8 @@
 //! An expired field is invisible, but counts until it is removed: by the sweep, by a write, or by a
 //! read of it.
 //!
-//! While a hash is neither compact nor nominally a hash table, its fields are returned in insertion order, in any
-//! form: a [`Hash`] of at most 512 fields keeps that order beside the [`Dict`].
+//! While a hash is neither compact nor nominally a hash table, its fields are returned in insertion
+//! order, in any form: a [`Hash`] of at most 512 fields keeps that order beside the [`Dict`].
 
 pub(crate) mod limits;
 pub(crate) mod packed;

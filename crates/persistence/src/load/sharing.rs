@@ -1,8 +1,8 @@
 //! Makes hashes compact while they are loaded, as `hash-rdb-load-*` say.
 //!
-//! Only hashes of files without compact ones are converted. With a threshold, hashes whose field
-//! names fewer keys have are converted back at the end; and as soon as most field names of many are
-//! of that kind, only those that are known already are shared.
+//! Only hashes of files without compact ones are converted. With a threshold, hashes
+//! with field names of fewer keys are converted back at the end; and as soon as most of many sets of
+//! field names are of that kind, no further sets are shared.
 
 use super::{Progress, lock};
 use petrel_keyspace::{Handle, Key, Keyspace, LoadedSharing, SchemaId};
@@ -75,7 +75,7 @@ impl Sharing {
             return;
         }
         let make = !self.is_throttled.load(Relaxed);
-        let Some(id) = handle.hash_share(db, key, make) else { return };
+        let Some(id) = handle.hash_share(db, key, false, make) else { return };
         if self.threshold > 0 {
             self.count(id, db, key.bytes);
         }
@@ -99,7 +99,7 @@ impl Sharing {
         }
     }
 
-    /// Converts the hashes back whose field names have too few keys.
+    /// Converts the hashes back that share field names with too few keys.
     pub fn finish(self, keyspace: &Arc<Keyspace>, progress: &Progress) {
         let census = self.census.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let rare: Vec<_> = census

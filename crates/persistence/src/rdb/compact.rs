@@ -14,19 +14,19 @@
 use super::kind::type_byte as is;
 use super::length::{read_count, read_number};
 use super::listpack::Listpack;
-use super::skip::skip_text;
 use super::text::{KeptText, read_blob, read_text};
 use super::{Error, Item, Shape, Source, Template, Templates, ValueSink};
 
 /// Forms of names in a value.
-const NAMES_LISTPACK: u8 = 0;
-const NAMES_ONE_BY_ONE: u8 = 1;
+pub(super) const NAMES_LISTPACK: u8 = 0;
+pub(super) const NAMES_ONE_BY_ONE: u8 = 1;
 
-const NO_FORM: Error = Error::Malformed("the fields of a compact hash are in no known form");
+pub(super) const NO_FORM: Error =
+    Error::Malformed("the fields of a compact hash are in no known form");
 const NO_NAMES: Error = Error::Malformed("a compact hash without fields");
 const UNSORTED: Error = Error::Malformed("the fields of a compact hash are not in order");
 const MISCOUNTED: Error = Error::Malformed("a compact hash has not as many values as fields");
-const NO_RECORD: Error =
+pub(super) const NO_RECORD: Error =
     Error::Malformed("a compact hash refers to field names that are not there");
 
 /// Reads a compact hash of any form.
@@ -49,7 +49,7 @@ pub(super) fn read<S: Source, K: ValueSink>(
             source.template(number).ok_or(NO_RECORD)?
         }
     };
-    begin(&names, sink)?;
+    begin(&names, true, sink)?;
     let mut scratch = Vec::new();
     let mut value = KeptText::default();
     for name in names.iter() {
@@ -79,46 +79,14 @@ fn read_listpack<S: Source, K: ValueSink>(
     if names.len() != values {
         return Err(MISCOUNTED);
     }
-    begin(&names, sink)?;
+    begin(&names, false, sink)?;
     names.iter().zip(items).try_for_each(|(name, value)| sink.field(Item::Text(name), value, None))
 }
 
-fn begin<K: ValueSink>(names: &Template, sink: &mut K) -> Result<(), Error> {
+fn begin<K: ValueSink>(names: &Template, beyond: bool, sink: &mut K) -> Result<(), Error> {
     sink.begin(Shape::Hash { len: names.len() })?;
-    sink.compact();
+    sink.compact(beyond);
     Ok(())
-}
-
-/// Finds the end of a compact hash of any form.
-pub(super) fn skip<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error> {
-    let is_listpack =
-        matches!(type_byte, is::HASH_COMPACT_LISTPACK | is::HASH_COMPACT_LISTPACK_REF);
-    let names = match type_byte {
-        is::HASH_COMPACT | is::HASH_COMPACT_LISTPACK => skip_names(source)?,
-        is::HASH_COMPACT_REF => {
-            let number = read_number(source)?;
-            source.template(number).ok_or(NO_RECORD)?.len()
-        }
-        _ => 0,
-    };
-    let texts = if is_listpack { 1 } else { names };
-    (0..texts).try_for_each(|_| skip_text(source))
-}
-
-/// Reads over field names, and returns their number.
-fn skip_names<S: Source>(source: &mut S) -> Result<usize, Error> {
-    match source.byte()? {
-        NAMES_LISTPACK => {
-            let mut scratch = Vec::new();
-            Ok(Listpack::new(read_blob(source, &mut scratch)?)?.len())
-        }
-        NAMES_ONE_BY_ONE => {
-            let count = read_count(source, 1)?;
-            (0..count).try_for_each(|_| skip_text(source))?;
-            Ok(count)
-        }
-        _ => Err(NO_FORM),
-    }
 }
 
 /// Reads the field names of a value.

@@ -158,7 +158,7 @@ pub enum Form {
     HashExpiringValkey,
     /// A compact hash, for Redis.
     HashCompact {
-        /// Its values are no listpack.
+        /// Beyond the thresholds of a listpack.
         beyond: bool,
     },
     /// A stream without the counts that [`StreamFacts`] names.
@@ -212,9 +212,9 @@ impl Form {
         }
     }
 
-    /// The form for files of versions up to this one: a compact hash is an ordinary one; of a
-    /// stream, what those do not know is left out. Of anything else nothing can be, so the form may be [newer](Form::version)
-    /// nevertheless.
+    /// The form for files of versions up to this one: a compact hash is an ordinary one; parts of a
+    /// stream that these versions do not know are left out. Of anything else nothing can be, so the
+    /// form may be [newer](Form::version) nevertheless.
     pub fn within(self, version_max: u16) -> Self {
         if matches!(self, Form::HashCompact { .. }) && version_max < COMPACT_VERSION {
             return Form::Hash;

@@ -1,5 +1,6 @@
 //! Writing values.
 
+use super::compact::NAMES_ONE_BY_ONE;
 use super::length::write_number;
 use super::listpack::{self, TAIL};
 use super::lzf::Compressor;
@@ -12,9 +13,6 @@ use super::{
 use petrel_keyspace::custom::{Chunk, Held, ModuleWriter, RdbForm, ValueType};
 
 const SHAPE: Error = Error::Refused("the value is not of the form that was announced");
-
-/// Mark of field names of a compact hash that are written one by one.
-const NAMES_ONE_BY_ONE: u8 = 1;
 
 const UNWANTED: Error = Error::Refused("the value is not wanted any more");
 

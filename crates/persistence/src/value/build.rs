@@ -41,8 +41,8 @@ pub struct Builder<'h, 'k> {
     recounted: Option<&'static str>,
     /// Another redundant number that was stated wrongly.
     corrected: Option<&'static str>,
-    /// The hash is made compact at its end.
-    is_compact: bool,
+    /// The hash is made compact at its end, beyond the thresholds of a listpack or not.
+    compact: Option<bool>,
     /// A stream is made apart from the key.
     stream: Option<StreamBuilder>,
     /// The stripe is not held all the while.
@@ -62,7 +62,7 @@ impl<'h, 'k> Builder<'h, 'k> {
             left_out: false,
             recounted: None,
             corrected: None,
-            is_compact: false,
+            compact: None,
             stream: None,
             holds: None,
         }
@@ -116,8 +116,8 @@ impl<'h, 'k> Builder<'h, 'k> {
         if let Some(stream) = self.stream {
             self.handle.stream_store(self.db, self.key, stream.finish());
         }
-        if self.is_compact && self.holds.is_none() {
-            self.handle.hash_share(self.db, self.key, true);
+        if let (Some(beyond), None) = (self.compact, &self.holds) {
+            self.handle.hash_share(self.db, self.key, beyond, true);
         }
         !self.left_out || self.handle.view(self.db, self.key).is_some()
     }
@@ -154,8 +154,8 @@ impl ValueSink for Builder<'_, '_> {
         Ok(())
     }
 
-    fn compact(&mut self) {
-        self.is_compact = true;
+    fn compact(&mut self, beyond: bool) {
+        self.compact = Some(beyond);
     }
 
     fn element(&mut self, element: Item<'_>) -> Result<(), Error> {

@@ -214,6 +214,7 @@ mod tests {
         used: 100 << 20,
         peak: 100 << 20,
         tables: 10 << 20,
+        schemas: 0,
         clients: 1 << 20,
         allocated: 90 << 20,
         startup: 1 << 20,

@@ -56,7 +56,7 @@ impl Entry {
         Some(Arc::clone(&schema))
     }
 
-    /// Gives back the reference of a compact hash, whose block is freed next.
+    /// Gives back the reference of a compact hash before its block is freed.
     pub(super) fn release_schema(self) {
         // SAFETY: the entry owned the reference, and is not read any more.
         unsafe { drop(Arc::from_raw(self.schema_at().read())) };

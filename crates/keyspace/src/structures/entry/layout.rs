@@ -46,7 +46,7 @@ pub enum Kind {
     PackedBeyond = 4,
     /// A large collection, in an allocation of its own.
     Large = 5,
-    /// A hash whose field names are in a schema: packed values inline after the key.
+    /// A hash with its field names in a schema: packed values inline after the key.
     Compact = 6,
     /// A [`Kind::Compact`] that has passed the thresholds of `OBJECT ENCODING`.
     CompactBeyond = 7,
