@@ -132,6 +132,7 @@ pub use handle::Handle;
 pub use handle::peek::Peeker;
 pub use handle::transient::Transient;
 pub use mutators::apply::Misfit;
+pub use mutators::compact_hashes::{LoadedSharing, SchemaId};
 pub use mutators::hashes::FieldExpiry;
 pub use mutators::scan::Cursor;
 pub use mutators::set_algebra::{CombineError, GoOn, SetOperation};
@@ -162,6 +163,7 @@ pub mod time_stamp {
 }
 pub use structures::entry::Kind;
 pub use structures::form::{Type, WrongType};
+pub use structures::hash::schema::{FieldNames, SchemaCounts};
 pub use structures::hash::{Field, HashRef};
 pub use structures::image::{ImageElement, TakeElement};
 pub use structures::json::change::{JsonChange, JsonError};

@@ -24,7 +24,9 @@ pub mod value;
 
 pub use check::{Census, check};
 pub use image::{Image, KeyFilter};
-pub use load::{LoadFrom, LoadOptions, Loaded, Progress, Settle, UNKNOWN_LEN, load, load_from};
+pub use load::{
+    AUX_COMPACT, LoadFrom, LoadOptions, Loaded, Progress, Settle, UNKNOWN_LEN, load, load_from,
+};
 pub use mend::{CheckFunctions, LeftOut, Mended, Outputs, mend};
 pub use paced::PacedFile;
 pub use save::save;

@@ -8,18 +8,21 @@
 //! A key that is too long for a run is built where it is read, so that no value is held twice.
 
 mod beside;
+mod sharing;
 
 pub use beside::{LoadFrom, Settle, load_from};
 
 use crate::check::Census;
 use crate::rdb::{
     self, AUX_STATE, Error, FileError, FileReader, Head, Item, Leniency, Nowhere, Section,
-    ShownKey, Slice, Source, ValueReader, next_key, read_text, read_value, skip_value,
+    ShownKey, Slice, Source, Templates, ValueReader, next_key, read_text, read_value, skip_value,
 };
 use crate::value::Builder;
 use beside::{Beside, Holds, WHOLE_MAX};
 use petrel_keyspace::aux_state::{FUNCTIONS, NamedForm, is_name, put_texts};
 use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Options, Type, Value};
+pub use sharing::AUX_COMPACT;
+use sharing::Sharing;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
@@ -106,6 +109,10 @@ impl Progress {
         notes.lines.push(format!("{} of database {db} {what}", ShownKey(key)));
     }
 
+    fn note_line(&self, line: String) {
+        lock(&self.notes).lines.push(line);
+    }
+
     fn note_recounted(&self, db: u16, key: &[u8], what: Option<&'static str>) {
         if let Some(what) = what {
             self.note(db, key, &format!("states {what} wrongly, which was counted anew"));
@@ -179,10 +186,12 @@ fn load_with<R: Read>(
     let (send, receive) = sync_channel::<Run>(2 * builders);
     let queue = Mutex::new(receive);
     let failure = Mutex::new(None);
+    let sharing = Sharing::new(keyspace);
     let loaded = std::thread::scope(|scope| {
         for _ in 0..builders {
             scope.spawn(|| {
                 let mut target = Target::new(keyspace, how, progress);
+                target.sharing = sharing.as_ref();
                 while let Some(run) = next_run(&queue) {
                     if let Err(error) = target.build(&run) {
                         lock(&failure).get_or_insert(error);
@@ -191,9 +200,13 @@ fn load_with<R: Read>(
                 }
             });
         }
-        let target = Target::new(keyspace, how, progress);
+        let mut target = Target::new(keyspace, how, progress);
+        target.sharing = sharing.as_ref();
         Loading { reader, len, target, send, db: 0 }.load().map(|(loaded, _)| loaded)
     });
+    if let Some(sharing) = sharing {
+        sharing.finish(keyspace, progress);
+    }
     match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => loaded,
@@ -282,7 +295,9 @@ impl Taker<'_> {
         if record.end - at <= Salvage::COPIED_MAX {
             let mut bytes = vec![0; (record.end - at) as usize];
             file.read_exact_at(&mut bytes, at)?;
-            return self.target.build(&Run { db, version: self.version, at, bytes });
+            let templates = Arc::default();
+            let run = Run { db, version: self.version, at, bytes, templates };
+            return self.target.build(&run);
         }
         let mut value = ValueReader::new(file, value_at..record.end);
         let key = Key { bytes: &head.key, hash: self.target.handle.hash(&head.key) };
@@ -312,6 +327,7 @@ struct Run {
     /// Position in the file.
     at: u64,
     bytes: Vec<u8>,
+    templates: Arc<Templates>,
 }
 
 /// The reading side.
@@ -340,6 +356,9 @@ impl<R: Read> Loading<'_, R> {
                             std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
                         progress.saver_bytes.store(bytes.unwrap_or(0), Relaxed);
                     }
+                    if name == AUX_COMPACT.as_bytes() {
+                        self.target.load_as_saved();
+                    }
                     loaded.aux.push((name, text));
                 }
                 Section::Function(source) => loaded.functions.push(source),
@@ -359,13 +378,15 @@ impl<R: Read> Loading<'_, R> {
                 }
                 Section::Keys(bytes) => {
                     let version = self.reader.version();
-                    self.hand_out(Run { db: self.db, version, at, bytes })?;
+                    let templates = self.reader.templates().clone();
+                    self.hand_out(Run { db: self.db, version, at, bytes, templates })?;
                 }
                 Section::LongKey(head) if self.target.passes_over(&head) => {
                     self.reader.read_value(&head, &mut Nowhere)?;
                 }
                 Section::LongKey(head) => self.load_long_key(&head)?,
                 Section::Module(_) => loaded.modules += 1,
+                Section::Template => self.target.load_as_saved(),
                 Section::End => {
                     loaded.end = self.reader.position();
                     loaded.is_whole = true;
@@ -415,6 +436,8 @@ struct Target<'l> {
     census: Option<Census>,
     /// Others go on serving meanwhile.
     beside: Option<Beside<'l>>,
+    /// Hashes become compact.
+    sharing: Option<&'l Sharing>,
 }
 
 /// A fault in the value of a key, at byte `at` of the file.
@@ -448,6 +471,14 @@ impl<'l> Target<'l> {
             expired: 0,
             census: None,
             beside: from.map(Beside::new),
+            sharing: None,
+        }
+    }
+
+    /// The file has compact hashes: others stay as they were saved.
+    fn load_as_saved(&self) {
+        if let Some(sharing) = self.sharing {
+            sharing.turn_off();
         }
     }
 
@@ -495,7 +526,7 @@ impl<'l> Target<'l> {
     }
 
     fn build_keys(&mut self, run: &Run, ahead: &mut [Ahead]) -> Result<(), FileError> {
-        let mut source = Slice::new(&run.bytes);
+        let mut source = Slice::with_templates(&run.bytes, &run.templates);
         let mut scratch = Vec::new();
         loop {
             let count = self.look_ahead(run, &mut source, ahead)?;
@@ -514,7 +545,8 @@ impl<'l> Target<'l> {
                 }
                 let at = run.at + value.start as u64;
                 let located = |error| located(run.db, head, at, error);
-                let (len, mut value) = (value.len(), Slice::new(&run.bytes[value.clone()]));
+                let (len, bytes) = (value.len(), &run.bytes[value.clone()]);
+                let mut value = Slice::with_templates(bytes, &run.templates);
                 let key = Key { bytes: &head.key, hash: *hash };
                 if head.type_byte == rdb::STRING {
                     let text = read_text(&mut value, &mut scratch).map_err(located)?;
@@ -620,6 +652,11 @@ impl<'l> Target<'l> {
         if self.census.is_some() && handle.view(db, key).is_some() {
             handle.remove(db, key);
             handle.put(db, key, Value::Int(0), head.expiry);
+        }
+        if let Some(sharing) = self.sharing
+            && of == Some(Type::Hash)
+        {
+            sharing.share(handle, db, key);
         }
         handle.set_usage(db, key, head.usage);
         handle.unlock();

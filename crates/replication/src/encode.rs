@@ -362,7 +362,7 @@ impl Encoder {
         let Understood { dialect, version_max, .. } = self.understood;
         // All that the value has: what expires is removed by effects of its own. It is a value of
         // the keyspace, so that its payload can be made.
-        match value::dump_within(view, 0, dialect, version_max) {
+        match value::dump_within(view, 0, dialect, value::least_common(version_max)) {
             Ok(payload) => {
                 let (at, payload) = (expiry.unwrap_or(0), &payload[..]);
                 command!(self.commands, "RESTORE", key, at, payload, "REPLACE", "ABSTTL");

@@ -579,6 +579,13 @@ impl Server {
 fn set_limits(limits: &TypeLimits, config: &Config) {
     limits.set_hash_max_listpack_entries(config.hash_max_listpack_entries);
     limits.set_hash_max_listpack_value(config.hash_max_listpack_value);
+    limits.set_hash_min_template_entries(config.hash_min_template_entries);
+    limits.set_hash_max_template_entries(config.hash_max_template_entries);
+    limits.set_hash_rdb_load_min_template_entries(config.hash_rdb_load_min_template_entries);
+    limits.set_hash_rdb_load_max_template_entries(config.hash_rdb_load_max_template_entries);
+    limits.set_hash_rdb_load_template_disassembly_threshold(
+        config.hash_rdb_load_template_disassembly_threshold,
+    );
     limits.set_list_max_listpack_size(config.list_max_listpack_size);
     limits.set_set_max_intset_entries(config.set_max_intset_entries);
     limits.set_set_max_listpack_entries(config.set_max_listpack_entries);

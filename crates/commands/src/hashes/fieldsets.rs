@@ -1,5 +1,6 @@
 //! Field names that a connection has prepared for `HIMPORT SET`.
 
+use petrel_keyspace::FieldNames;
 use std::collections::HashMap;
 
 /// Prepared field sets of a connection, by name.
@@ -10,15 +11,15 @@ pub struct Fieldsets {
     pub(super) bytes: usize,
 }
 
-/// Sorted fields, each with the index of its value.
+/// Field names.
 #[derive(Debug)]
 pub(super) struct Fieldset {
-    pub fields: Box<[(Box<[u8]>, usize)]>,
+    pub names: FieldNames,
     pub bytes: usize,
 }
 
 /// Size of a field without its name.
-pub(super) const FIELD_OVERHEAD: usize = size_of::<(Box<[u8]>, usize)>();
+pub(super) const FIELD_OVERHEAD: usize = size_of::<(Box<[u8]>, u32)>();
 
 impl Fieldsets {
     /// Approximate memory use in bytes.

@@ -4,7 +4,6 @@ use super::fieldsets::{FIELD_OVERHEAD, Fieldset};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
-use petrel_keyspace::FieldExpiry;
 use petrel_table::commands as meta;
 
 /// The commands of this family.
@@ -20,11 +19,9 @@ static SUBCOMMANDS: &[CommandSpec] = &[
 /// `HIMPORT PREPARE fieldset-name field [field ...]`
 fn prepare(ctx: &mut Ctx<'_>) -> Outcome {
     let (name, names) = (ctx.arg(2), &ctx.args()[3..]);
-    let mut fields: Vec<_> = names.iter().enumerate().map(|(at, &name)| (name, at)).collect();
-    fields.sort_unstable();
-    if fields.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return Err(Fail::fixed("ERR duplicate field name"));
-    }
+    let Some(prepared) = ctx.exec.ks.field_names(names) else {
+        return Err(Fail::fixed("ERR duplicate field name in fieldset"));
+    };
     let bytes = names.iter().map(|name| name.len() + FIELD_OVERHEAD).sum::<usize>() + name.len();
     let limit = ctx.host.query_buffer_limit();
     let fieldsets = ctx.session.extras_mut().fieldsets.get_or_insert_default();
@@ -32,8 +29,7 @@ fn prepare(ctx: &mut Ctx<'_>) -> Outcome {
     if fieldsets.bytes + bytes > limit {
         return Err(Fail::fixed("ERR fieldsets exceed client-query-buffer-limit"));
     }
-    let fields = fields.into_iter().map(|(name, at)| (name.into(), at)).collect();
-    fieldsets.sets.insert(name.into(), Fieldset { fields, bytes });
+    fieldsets.sets.insert(name.into(), Fieldset { names: prepared, bytes });
     fieldsets.bytes += bytes;
     ctx.ok()
 }
@@ -46,17 +42,10 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(set) = fieldsets.and_then(|fieldsets| fieldsets.sets.get(ctx.request.args[3])) else {
         return Err(Fail::fixed("ERR no such fieldset"));
     };
-    if values.len() != set.fields.len() {
-        return Err(Fail::fixed("ERR value count does not match the fieldset"));
+    if values.len() != set.names.len() {
+        return Err(Fail::fixed("ERR value count does not match fieldset field count"));
     }
-    let pairs: Vec<&[u8]> =
-        set.fields.iter().flat_map(|(name, at)| [&name[..], values[*at]]).collect();
-    let ks = &mut ctx.exec.ks;
-    if let Some(old) = ks.look(db, key) {
-        old.hash(0)?;
-        ks.remove(db, key);
-    }
-    ks.hash_set(db, key, &pairs, FieldExpiry::Clear)?;
+    ctx.exec.ks.hash_import(db, key, &set.names, values)?;
     ctx.ok()
 }
 

@@ -23,9 +23,11 @@ pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
 fn encoding(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(key) = existing(ctx) else { return Ok(()) };
     if let Some(view) = ctx.exec.ks.peek(ctx.session.db, key) {
-        // Valkey has no compact encoding for hashes with field expiry.
+        // Valkey has no compact encoding for hashes with field expiry or with common fields.
+        let is_valkey = ctx.exec.shared.dialect().is_valkey();
         let encoding = match view.encoding() {
-            "listpackex" if ctx.exec.shared.dialect().is_valkey() => "hashtable",
+            "listpackex" | "template-array" if is_valkey => "hashtable",
+            "template-listpack" if is_valkey => "listpack",
             other => other,
         };
         ctx.reply.bulk(encoding.as_bytes());

@@ -19,7 +19,8 @@ pub fn usage(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     let key = ctx.key(2);
-    let bytes = ctx.exec.ks.peek(ctx.session.db, key).map(|view| view.footprint() + SLOT_SHARE);
+    let found = ctx.exec.ks.peek(ctx.session.db, key);
+    let bytes = found.map(|view| view.footprint() + view.shared_footprint() + SLOT_SHARE);
     ctx.exec.ks.count_read(bytes.is_some());
     match bytes {
         Some(bytes) => ctx.reply.integer(bytes as i64),

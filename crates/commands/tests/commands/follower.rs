@@ -43,7 +43,10 @@ impl Follower {
         let handle = &mut self.handle;
         handle.enter();
         let key = handle.key(effect.key().expect("a key"));
-        handle.lock(key.hash);
+        match effect.source() {
+            Some(_) => handle.lock_all(),
+            None => handle.lock(key.hash),
+        }
         handle.apply(db, effect, Origin::LOCAL).expect("the same state as there");
         handle.unlock();
         handle.exit();

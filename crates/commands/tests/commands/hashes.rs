@@ -432,9 +432,9 @@ fn imports() {
         HIMPORT => ERR wrong number of arguments for 'himport' command
         HIMPORT PREPARE f => ERR wrong number of arguments for 'himport|prepare' command
         HIMPORT SET k f 1 => ERR no such fieldset
-        HIMPORT PREPARE f b a b => ERR duplicate field name
+        HIMPORT PREPARE f b a b => ERR duplicate field name in fieldset
         HIMPORT PREPARE f b a "" => OK
-        HIMPORT SET k f 1 2 => ERR value count does not match the fieldset
+        HIMPORT SET k f 1 2 => ERR value count does not match fieldset field count
         HIMPORT SET k f 1 2 3 => OK
         HGETALL k => ["" "3" "a" "2" "b" "1"]
         EXPIRE k 100 => 1

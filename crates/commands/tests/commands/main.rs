@@ -38,6 +38,7 @@ mod arrays;
 mod bitmaps;
 mod bloom;
 mod client;
+mod compact_hashes;
 mod count_min;
 mod cuckoo;
 mod dialect;

@@ -43,6 +43,10 @@ impl Handle {
             self.let_fields_expire(db, key, &mut place);
         }
         let set = match place.1.packed_form() {
+            // No field has an expiry, and none gets one.
+            None if place.1.is_compact() => {
+                place.1.compact().is_some_and(|(schema, _)| schema.index(field).is_some())
+            }
             Some(form) => self.set_packed_expiry(db, key, &mut place, form, field, expiry),
             None => self.set_large_expiry(db, key, place, field, expiry),
         };

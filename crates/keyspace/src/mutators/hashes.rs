@@ -53,8 +53,35 @@ impl Handle {
         pairs: &[&[u8]],
         expiry: FieldExpiry,
     ) -> Result<usize, WrongType> {
+        self.set_fields(db, key, pairs, expiry, true)
+    }
+
+    /// Like [`Handle::hash_set`], but an ordinary hash does not become compact.
+    pub fn hash_load(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        pairs: &[&[u8]],
+        expiry: FieldExpiry,
+    ) -> Result<usize, WrongType> {
+        self.set_fields(db, key, pairs, expiry, false)
+    }
+
+    /// `shares`: an ordinary hash becomes compact, if parameters say so. One function for all
+    /// callers, so that its callees are inlined.
+    fn set_fields(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        pairs: &[&[u8]],
+        expiry: FieldExpiry,
+        shares: bool,
+    ) -> Result<usize, WrongType> {
         let limits = HashThresholds::of(&self.ks.limits);
         let found = self.find_type(db, key, Type::Hash)?;
+        if shares && limits.shares() || found.is_some_and(|place| place.1.is_compact()) {
+            return self.compact_hash_set(db, key, found, pairs, expiry, &limits);
+        }
         if pairs.len() < 2 {
             return Ok(0);
         }
@@ -94,6 +121,7 @@ impl Handle {
     ) -> Result<usize, WrongType> {
         let Some(mut place) = self.find_type(db, key, Type::Hash)? else { return Ok(0) };
         let mut removed = 0;
+        let was_compact = self.unshare_to_remove(db, key, &mut place, fields);
         for field in fields {
             let Some(expiry) = self.take_field(db, key, &mut place, field) else { continue };
             let expired = expiry.is_some_and(|at| at <= self.now_ms);
@@ -101,8 +129,11 @@ impl Handle {
             let why = if expired { Removal::Expired } else { Removal::Deleted };
             self.record(db, key, &Effect::FieldRemove { key: key.bytes, field, why });
             if self.remove_hash_if_empty(db, key, place.1) {
-                break;
+                return Ok(removed);
             }
+        }
+        if let Some(beyond) = was_compact {
+            self.share_at(db, key, &mut place, beyond, true);
         }
         Ok(removed)
     }
@@ -152,7 +183,8 @@ impl Handle {
         made
     }
 
-    /// Sets a field; returns whether it is new, and its expiry. The caller records the effect.
+    /// Sets a field of a hash that is not compact; returns whether it is new, and its expiry. The
+    /// caller records the effect.
     fn put_field(
         &mut self,
         db: u16,
@@ -276,6 +308,9 @@ impl Handle {
 
     /// Converts a small hash to the form with expiries.
     pub(super) fn let_fields_expire(&mut self, db: u16, key: Key<'_>, place: &mut Found) {
+        if place.1.is_compact() {
+            self.unshare(db, key, place);
+        }
         let (Some(Form::Hash), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
             return;
         };

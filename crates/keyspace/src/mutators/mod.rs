@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod apply;
 pub(crate) mod build;
 pub(crate) mod collections;
+pub(crate) mod compact_hashes;
 pub(crate) mod custom;
 pub(crate) mod database;
 pub(crate) mod hash_expiry;

@@ -158,6 +158,25 @@ impl Handle {
         fields.iter().for_each(|field| self.note_field(name, db, key.bytes, field));
     }
 
+    /// Records the events of fields that were set with their hash, under the name that setting them
+    /// one by one would give.
+    pub(crate) fn note_fields_set<'f>(
+        &self,
+        db: u16,
+        key: Key<'_>,
+        fields: impl Iterator<Item = &'f [u8]>,
+    ) {
+        if !self.notes_events() {
+            return;
+        }
+        let name = match self.observers.events.naming.get() {
+            Naming::Stated => return,
+            Naming::As(name) => name,
+            Naming::ByEffect => "hset",
+        };
+        fields.for_each(|field| self.note_field(name, db, key.bytes, field));
+    }
+
     /// Records an event about an element; consecutive ones of the same name are merged.
     fn note_element(&self, class: u32, name: &'static str, db: u16, key: &[u8]) {
         let goes_on = self

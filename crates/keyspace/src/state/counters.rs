@@ -108,6 +108,8 @@ pub struct Stats {
     pub used: u64,
     /// Bytes of hash tables, included in `used`.
     pub tables: u64,
+    /// Bytes of the schemas of compact hashes, included in `used`.
+    pub schemas: u64,
     /// Reads that found their key.
     pub hits: u64,
     /// Reads that did not.

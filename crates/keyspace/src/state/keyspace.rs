@@ -11,6 +11,7 @@ use crate::state::policy::{Policy, PolicyCell};
 use crate::state::stripe::Stripe;
 use crate::state::tracking::{Reader, ReadersView, Tracking};
 use crate::state::waiting::{WaitCounts, WaitedKeys};
+use crate::structures::hash::schema::{SchemaCounts, Schemas};
 use crate::structures::key_hash::KeyHasher;
 use crate::structures::limits::TypeLimits;
 use petrel_heap::Heap;
@@ -76,6 +77,7 @@ pub struct Keyspace {
     pub(crate) compaction: Compaction,
     pub(crate) waits: WaitCounts,
     pub(crate) limits: TypeLimits,
+    pub(crate) schemas: Arc<Schemas>,
     pub(crate) garbage: Garbage,
     /// [`Keyspace::hold_until`].
     pub(crate) hold_until_ms: AtomicI64,
@@ -140,6 +142,7 @@ impl Keyspace {
             compaction: Compaction::default(),
             waits: WaitCounts::default(),
             limits: TypeLimits::default(),
+            schemas: Arc::default(),
             garbage: Garbage::default(),
             hold_until_ms: AtomicI64::new(0),
             keeps_expired: AtomicBool::new(false),
@@ -219,6 +222,11 @@ impl Keyspace {
         &self.limits
     }
 
+    /// Numbers of the schemas of compact hashes. Takes time proportional to the number of schemas.
+    pub fn schema_counts(&self) -> SchemaCounts {
+        self.schemas.counts()
+    }
+
     /// The heap that entries live in, for its statistics.
     pub fn heap(&self) -> &Arc<Heap> {
         &self.heap
@@ -281,8 +289,9 @@ impl Keyspace {
             (sum(of) - base.load(Relaxed)).max(0) as u64
         };
         Stats {
-            used: sum(|thread| &thread.used).max(0) as u64,
+            used: sum(|thread| &thread.used).max(0) as u64 + self.schemas.bytes() as u64,
             tables: sum(|thread| &thread.table_bytes).max(0) as u64,
+            schemas: self.schemas.bytes() as u64,
             changes: sum(|thread| &thread.changes).max(0) as u64,
             tracked_keys: sum(|thread| &thread.tracked_keys).max(0) as u64,
             tracked_items: sum(|thread| &thread.tracked_items).max(0) as u64,

@@ -10,10 +10,11 @@
 //!
 //! The highest bit of `val_len` is the entry's stamp (`image.rs`). `wide` holds the key's length
 //! where 16 bits do not; `expiry` is there only with a TTL; `fixed` is the integer of
-//! an [`Kind::Int`], the reference-counted [`Bytes`] of a [`Kind::Blob`] or the pointer of a
-//! [`Kind::Large`]; an inline string, or a small collection's packed items, follow the key. The
-//! flags of a collection name its [`Form`].
+//! an [`Kind::Int`], the reference-counted [`Bytes`] of a [`Kind::Blob`], the pointer of a
+//! [`Kind::Large`] or the reference to the schema of a [`Kind::Compact`]; an inline string, or a
+//! small collection's packed items, follow the key. The flags of a collection name its [`Form`].
 
+mod compact;
 mod layout;
 
 pub use layout::Kind;
@@ -251,6 +252,10 @@ impl Entry {
             let large = large.duplicate(cache);
             return Self::large_collection(cache, key, large, expiry, access);
         }
+        if let Some(schema) = self.schema() {
+            let (beyond, values) = (self.is_beyond(), self.inline());
+            return Self::compact_hash(cache, key, schema, beyond, values, expiry, access);
+        }
         let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
         match self.string() {
             Some(StrRef::Int(n)) => Self::with_fixed(cache, key, sub, n, expiry, access),
@@ -282,6 +287,7 @@ impl Entry {
                 }
                 return;
             }
+            Kind::Compact | Kind::CompactBeyond => self.release_schema(),
             _ => {}
         }
         self.release_block(cache);
@@ -407,7 +413,7 @@ impl Entry {
 
     /// Whether a small collection has passed the thresholds of `OBJECT ENCODING`.
     pub fn is_beyond(self) -> bool {
-        self.kind() == Kind::PackedBeyond
+        matches!(self.kind(), Kind::PackedBeyond | Kind::CompactBeyond)
     }
 
     /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. If the
@@ -420,7 +426,8 @@ impl Entry {
         remove: usize,
         insert: [&[u8]; N],
     ) -> Self {
-        debug_assert!(self.packed().is_some_and(|items| at + remove <= items.len()));
+        debug_assert!(self.packed().is_some() || self.is_compact());
+        debug_assert!(at + remove <= self.inline_len());
         let (old_len, head) = (self.inline_len(), self.key_at() + self.key_len() + at);
         let inserted: usize = insert.iter().map(|part| part.len()).sum();
         let (size, len) = (head - at + old_len, old_len - remove + inserted);
@@ -577,6 +584,8 @@ impl Entry {
             Kind::Str | Kind::Blob => "raw",
             Kind::Packed | Kind::PackedBeyond => self.form().encoding(self.is_beyond()),
             Kind::Large => self.large().map_or("", Large::encoding),
+            Kind::Compact => "template-listpack",
+            Kind::CompactBeyond => "template-array",
         }
     }
 
@@ -598,7 +607,7 @@ impl Entry {
     /// Whether the whole value is in the entry's block.
     #[inline]
     pub fn is_one_block(self) -> bool {
-        !matches!(self.kind(), Kind::Blob | Kind::Large)
+        matches!(self.kind(), Kind::Str | Kind::Int | Kind::Packed | Kind::PackedBeyond)
     }
 
     #[inline]

@@ -4,20 +4,23 @@
 //! |---|---|---|
 //! | packed pairs | fields, each followed by its value | a field gets an expiry, or full |
 //! | packed triples | the earliest expiry; fields, each with value and expiry, or 0 | full |
+//! | compact | reference to a [`schema`] of names; packed values | a field gets an expiry, or full |
 //! | [`Hash`] | a [`Dict`] of fields; a rank tree of the expiring fields | it is removed |
 //!
-//! The first two forms are full at 4,096 bytes, and at 128 fields as well once the hash is
-//! nominally a hash table.
+//! The first three forms are full at 4,096 bytes, and at 128 fields as well once the hash is
+//! nominally a hash table. A hash becomes compact by `HIMPORT`, or by parameters that are off by
+//! default, and stays so while it fits (`mutators/compact_hashes.rs`).
 //!
 //! An expired field is invisible, but counts until it is removed: by the sweep, by a write, or by a
 //! read of it.
 //!
-//! While a hash is nominally no hash table, its fields are returned in insertion order, in any
-//! form: a [`Hash`] of at most 512 fields keeps that order beside the [`Dict`].
+//! While a hash is neither compact nor nominally a hash table, its fields are returned in insertion
+//! order, in any form: a [`Hash`] of at most 512 fields keeps that order beside the [`Dict`].
 
 pub(crate) mod limits;
 pub(crate) mod packed;
 pub(crate) mod read;
+pub mod schema;
 
 pub use read::{Field, HashRef};
 

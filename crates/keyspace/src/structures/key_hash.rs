@@ -58,6 +58,11 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
+    /// A hash of several texts in this order.
+    pub(crate) fn hash_of_all(&self, texts: &[&[u8]]) -> u64 {
+        self.state.hash_one(texts)
+    }
+
     /// A hasher for `2^stripe_bits` stripes (at most 2^16).
     pub fn new(seed: u64, stripe_bits: u32) -> Self {
         assert!(stripe_bits <= 16, "stripe, position and tag must not overlap");

@@ -38,6 +38,20 @@ limits! {
     hash_max_listpack_entries, set_hash_max_listpack_entries = 512;
     /// `hash-max-listpack-value`: bytes of a field or value up to which a hash is a listpack.
     hash_max_listpack_value, set_hash_max_listpack_value = 64;
+    /// `hash-min-template-entries`: fields from which a hash becomes compact when it is written; 0
+    /// for never.
+    hash_min_template_entries, set_hash_min_template_entries = 0;
+    /// `hash-max-template-entries`: fields up to which it does; 0 for no limit.
+    hash_max_template_entries, set_hash_max_template_entries = 0;
+    /// `hash-rdb-load-min-template-entries`: fields from which a hash becomes compact when a file
+    /// is loaded; 0 for never.
+    hash_rdb_load_min_template_entries, set_hash_rdb_load_min_template_entries = 0;
+    /// `hash-rdb-load-max-template-entries`: fields up to which it does; 0 for no limit.
+    hash_rdb_load_max_template_entries, set_hash_rdb_load_max_template_entries = 0;
+    /// `hash-rdb-load-template-disassembly-threshold`: keys that must have the same fields for
+    /// hashes to stay compact after the load.
+    hash_rdb_load_template_disassembly_threshold,
+        set_hash_rdb_load_template_disassembly_threshold = 0;
     /// `set-max-intset-entries`: members up to which a set of integers is an intset.
     set_max_intset_entries, set_set_max_intset_entries = 512;
     /// `set-max-listpack-entries`: members up to which a set is a listpack.

@@ -4,6 +4,7 @@ use crate::structures::bucket::Item as _;
 use crate::structures::custom::{CustomValue, Held};
 use crate::structures::entry::{Entry, Kind};
 use crate::structures::form::{Form, Type, WrongType};
+use crate::structures::hash::schema::share;
 use crate::structures::json::Json;
 use crate::structures::large::Large;
 use crate::structures::stream::Stream;
@@ -105,6 +106,18 @@ impl<'a> View<'a> {
     /// Bytes of key and value, without their table slot.
     pub fn footprint(&self) -> usize {
         self.entry.footprint()
+    }
+
+    /// Whether it is a compact hash, and if so whether it has passed the thresholds of a listpack.
+    pub fn compact_hash(&self) -> Option<bool> {
+        self.entry.is_compact().then(|| self.entry.is_beyond())
+    }
+
+    /// Bytes of the value that it shares with other keys, divided by their number.
+    pub fn shared_footprint(&self) -> usize {
+        let schema = self.entry.schema();
+        // The reference made here counts as well.
+        schema.map_or(0, |schema| share(&schema, Arc::strong_count(&schema) - 1))
     }
 
     pub(crate) fn access(&self) -> u32 {

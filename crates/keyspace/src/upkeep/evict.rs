@@ -189,6 +189,7 @@ impl Handle {
         let threads = self.upkeep.threads.get(&self.ks);
         let count = threads.len() as u64;
         let used: i64 = threads.iter().map(|thread| thread.used.get()).sum();
+        let used = used + self.ks.schemas.bytes() as i64;
         let used = used.max(0) as u64 + needed.min(limit / 2);
         let small = SLACK_MIN.min(limit / SLACK_MIN_SHARE);
         let slack = ((limit / SLACK_SHARE).max(small) / count).max(1);
@@ -229,6 +230,7 @@ impl Handle {
         }
         let threads = self.upkeep.threads.get(&self.ks);
         let used: i64 = threads.iter().map(|thread| thread.used.get()).sum();
+        let used = used + self.ks.schemas.bytes() as i64;
         let wanted = used.max(0) as u64 + needed as u64;
         if wanted <= limit {
             return true;

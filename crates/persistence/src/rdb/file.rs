@@ -11,6 +11,7 @@
 //!             FUNCTION  0xf5  source text
 //!             SELECT    0xfe  number of the database
 //!             SIZES     0xfb  number of keys  number of those with an expiry
+//!             TEMPLATE  0xf2  number  count  name text ...
 //!             key       [expiry] [use]  type byte  key text  value
 //! expiry      0xfc  Unix milliseconds, 8 bytes  or  0xfd  Unix seconds, 4 bytes
 //! use         0xf8  idle seconds, a number      or  0xf9  LFU counter, 1 byte
@@ -23,6 +24,8 @@ use super::kind::{REDIS_VERSION_MAX, VALKEY_VERSIONS};
 
 /// First bytes of records other than keys.
 pub(super) mod opcode {
+    /// Field names of compact hashes.
+    pub const TEMPLATE: u8 = 0xf2;
     pub const SLOT_IMPORT: u8 = 0xf3;
     pub const SLOT_INFO: u8 = 0xf4;
     pub const FUNCTION: u8 = 0xf5;
@@ -38,7 +41,7 @@ pub(super) mod opcode {
     pub const END: u8 = 0xff;
 
     /// The lowest of them; type bytes are lower.
-    pub const MIN: u8 = SLOT_IMPORT;
+    pub const MIN: u8 = TEMPLATE;
 }
 
 /// Bytes of the first line: the magic word and the version.
@@ -87,6 +90,6 @@ mod tests {
         for text in [b"REDIS00 9", b"REDIS0000", b"redis0009", b"VALKEY+80", b"RADIS0009"] {
             assert_eq!(version_of(text), None, "{text:?}");
         }
-        assert!(!is_known(15) && !is_known(79) && !is_known(81));
+        assert!(!is_known(16) && !is_known(79) && !is_known(81));
     }
 }

@@ -7,9 +7,12 @@ use super::length::read_number;
 use super::skip::{skip_text, skip_value};
 use super::sum::Sum;
 use super::text::{read_blob, read_text};
-use super::{Error, FileError, Leniency, Slice, Source, ValueSink, read_value};
+use super::{
+    Error, FileError, Leniency, Slice, Source, Template, Templates, ValueSink, compact, read_value,
+};
 use petrel_keyspace::Usage;
 use std::io::Read;
+use std::sync::Arc;
 
 /// Bytes of keys that are handed out together, about.
 const RUN_LEN: usize = 512 * 1024;
@@ -48,6 +51,8 @@ pub enum Section {
     LongKey(Head),
     /// Auxiliary data of a module with this id, which is skipped.
     Module(u64),
+    /// Field names of compact hashes that follow: [`FileReader::templates`].
+    Template,
     /// The end, with its checksum found right.
     End,
 }
@@ -142,6 +147,11 @@ impl<R: Read> FileReader<R> {
         self.version
     }
 
+    /// The field names of compact hashes so far, for [`Slice::with_templates`].
+    pub fn templates(&self) -> &Arc<Templates> {
+        &self.input.templates
+    }
+
     /// Bytes of the file that were handed out.
     pub fn position(&self) -> u64 {
         self.input.position()
@@ -231,6 +241,13 @@ impl<R: Read> FileReader<R> {
             opcode::SIZES => {
                 Section::Sizes { keys: read_number(input)?, volatile: read_number(input)? }
             }
+            opcode::TEMPLATE => {
+                let mut templates = std::mem::take(&mut input.templates);
+                let read = compact::read_record(input, Arc::make_mut(&mut templates));
+                input.templates = templates;
+                read?;
+                Section::Template
+            }
             opcode::SLOT_INFO => {
                 // Slot, keys and keys with an expiry: a hint of Redis in cluster mode.
                 (0..3).try_for_each(|_| read_number(input).map(drop))?;
@@ -258,7 +275,7 @@ impl<R: Read> FileReader<R> {
         let mut wanted = RUN_LEN;
         loop {
             let bytes = input.buffered();
-            let found = records(bytes, version)?;
+            let found = records(bytes, version, &input.templates)?;
             if found > 0 {
                 let run = bytes[..found].to_vec();
                 input.skip(found);
@@ -296,8 +313,8 @@ pub(super) fn is_before_key(opcode: u8) -> bool {
 }
 
 /// Bytes of the whole records of keys at the beginning of `bytes`.
-fn records(bytes: &[u8], version: u16) -> Result<usize, Error> {
-    let mut source = Slice::new(bytes);
+fn records(bytes: &[u8], version: u16, templates: &Templates) -> Result<usize, Error> {
+    let mut source = Slice::with_templates(bytes, templates);
     let mut end = 0;
     loop {
         match skip_record(&mut source, version) {
@@ -364,6 +381,7 @@ pub(super) struct Input<R> {
     read: u64,
     len: u64,
     failed: Option<std::io::Error>,
+    templates: Arc<Templates>,
 }
 
 impl<R: Read> Input<R> {
@@ -378,6 +396,7 @@ impl<R: Read> Input<R> {
             read: 0,
             len,
             failed: None,
+            templates: Arc::default(),
         }
     }
 
@@ -447,5 +466,9 @@ impl<R: Read> Source for Input<R> {
 
     fn left(&self) -> usize {
         usize::try_from(self.len.saturating_sub(self.position())).unwrap_or(usize::MAX)
+    }
+
+    fn template(&self, number: u64) -> Option<Template> {
+        self.templates.get(&number).cloned()
     }
 }

@@ -35,6 +35,14 @@ pub(super) mod type_byte {
     pub const HASH_EXPIRING_LISTPACK: u8 = 25;
     pub const STREAM_4: u8 = 26;
     pub const STREAM_5: u8 = 27;
+    /// A compact hash: field names, then a listpack of a number and the values.
+    pub const HASH_COMPACT_LISTPACK: u8 = 29;
+    /// The listpack alone; the number is that of the field names, a record of the file.
+    pub const HASH_COMPACT_LISTPACK_REF: u8 = 30;
+    /// A compact hash: field names, then the values.
+    pub const HASH_COMPACT: u8 = 31;
+    /// The number of the field names, then the values.
+    pub const HASH_COMPACT_REF: u8 = 32;
     /// Meaning of 22 in Redis's versions: fields with expiries, of the release candidates of Redis
     /// 7.4. No server writes this number.
     pub const HASH_EXPIRING_EARLY: u8 = 0xf2;
@@ -79,14 +87,18 @@ pub fn type_of(type_byte: u8) -> Option<Type> {
         HASH | HASH_ZIPMAP | HASH_ZIPLIST | HASH_LISTPACK => Type::Hash,
         HASH_EXPIRING | HASH_EXPIRING_LISTPACK | HASH_EXPIRING_VALKEY => Type::Hash,
         HASH_EXPIRING_EARLY | HASH_EXPIRING_LISTPACK_EARLY => Type::Hash,
+        HASH_COMPACT | HASH_COMPACT_LISTPACK => Type::Hash,
+        HASH_COMPACT_REF | HASH_COMPACT_LISTPACK_REF => Type::Hash,
         STREAM_1 | STREAM_2 | STREAM_3 | STREAM_4 | STREAM_5 => Type::Stream,
         // The value of a module says itself which it is.
         other => Type::Custom(type_of_type_byte(other)?.number),
     })
 }
 
-/// Versions of RDB up to this one are Redis's; this is that of Redis 8.8.
-pub(super) const REDIS_VERSION_MAX: u16 = 14;
+/// Versions of RDB up to this one are Redis's; this is that of Redis 8.10.
+pub(super) const REDIS_VERSION_MAX: u16 = 15;
+/// The version that compact hashes came with.
+pub(crate) const COMPACT_VERSION: u16 = 15;
 /// The versions that are Valkey's alone: those of Valkey 9.
 pub(super) const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
 
@@ -117,6 +129,7 @@ pub enum Dialect {
 /// | `Stream5` | 27 | 14 | Redis 8.8 |
 /// | `HashExpiring` | 24 | 12 | Redis 7.4 |
 /// | `HashExpiringValkey` | 22 | 80 | Valkey 9 |
+/// | `HashCompact` | 29, 31 | 15 | Redis 8.10; a `Hash` for others |
 /// | `Custom`: vector set | 7 | 12 | Redis 8.0 |
 /// | `Custom`: JSON document | 7 | 9 | Redis 8.0, RedisJSON 2 |
 /// | `Custom`: Bloom filter | 7 | 9 | Redis 8.0, RedisBloom 2.4 |
@@ -143,6 +156,11 @@ pub enum Form {
     },
     /// A hash with fields that expire, for Valkey.
     HashExpiringValkey,
+    /// A compact hash, for Redis.
+    HashCompact {
+        /// Beyond the thresholds of a listpack.
+        beyond: bool,
+    },
     /// A stream without the counts that [`StreamFacts`] names.
     Stream1,
     /// A stream without the times at which consumers were active.
@@ -194,10 +212,13 @@ impl Form {
         }
     }
 
-    /// The form for files of versions up to this one: of a stream, what those do not know is left
-    /// out. Of anything else nothing can be, so the form may be [newer](Form::version)
-    /// nevertheless.
+    /// The form for files of versions up to this one: a compact hash is an ordinary one; parts of a
+    /// stream that these versions do not know are left out. Of anything else nothing can be, so the
+    /// form may be [newer](Form::version) nevertheless.
     pub fn within(self, version_max: u16) -> Self {
+        if matches!(self, Form::HashCompact { .. }) && version_max < COMPACT_VERSION {
+            return Form::Hash;
+        }
         // Entries that were given back cannot be in the list of pending ones, each of which has a
         // consumer.
         let older = [Form::Stream4, Form::Stream3, Form::Stream2, Form::Stream1];
@@ -237,6 +258,8 @@ impl Form {
             Form::Hash => type_byte::HASH,
             Form::HashExpiring { .. } => type_byte::HASH_EXPIRING,
             Form::HashExpiringValkey => type_byte::HASH_EXPIRING_VALKEY,
+            Form::HashCompact { beyond: false } => type_byte::HASH_COMPACT_LISTPACK,
+            Form::HashCompact { beyond: true } => type_byte::HASH_COMPACT,
             Form::Stream1 => type_byte::STREAM_1,
             Form::Stream2 => type_byte::STREAM_2,
             Form::Stream3 => type_byte::STREAM_3,
@@ -257,6 +280,7 @@ impl Form {
             Form::HashExpiring { .. } => 12,
             Form::Stream4 => 13,
             Form::Stream5 => 14,
+            Form::HashCompact { .. } => COMPACT_VERSION,
             Form::HashExpiringValkey => *VALKEY_VERSIONS.start(),
             Form::Custom(number) => type_of_number(number).map_or(9, |of| of.rdb_version),
             _ => 9,

@@ -25,10 +25,12 @@
 //! | `sum` | the checksum |
 //! | `kind` | type bytes, and which of them are written |
 //! | `read`, `read_stream` | values of each type, read |
+//! | `compact` | compact hashes, read |
 //! | `write`, `write_stream` | values of each type, written |
 //! | `module` | values of value types, in the form of modules |
 //! | `item_list`, `listpack`, `ziplist`, `zipmap`, `intset`, `lzf` | the byte formats inside |
 
+mod compact;
 mod error;
 mod file;
 mod file_read;
@@ -61,6 +63,7 @@ pub use file_read::{FileReader, Head, Section, next_key};
 pub use file_write::{AUX_STATE, FileOptions, FileWriter, KeyEncoder};
 pub use functions::{dump_functions, restore_functions};
 pub use key_run::KeyRun;
+pub(crate) use kind::COMPACT_VERSION;
 pub use kind::{Dialect, Form, STRING, StreamFacts, type_of};
 pub use module::read_to_end;
 pub use payload::{Leniency, compressed_len, open, seal};
@@ -69,7 +72,7 @@ pub use sink::{
     Consumer, CustomItem, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
 };
 pub use skip::{Nowhere, skip_value};
-pub use source::{Slice, Source};
+pub use source::{Slice, Source, Template, Templates};
 pub use text::read_text;
 pub use walk::{Part, RawWriter, Record, ValueReader, Walk};
 pub use write::{Spill, Writer};

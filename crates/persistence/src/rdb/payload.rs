@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn versions() {
         for (version, known) in
-            [(1, true), (9, true), (14, true), (15, false), (79, false), (80, true), (81, false)]
+            [(1, true), (9, true), (15, true), (16, false), (79, false), (80, true), (81, false)]
         {
             let mut out = b"\x00\x03abc".to_vec();
             out.extend_from_slice(&u16::to_le_bytes(version));

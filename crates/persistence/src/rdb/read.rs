@@ -6,7 +6,7 @@ use super::length::{read_count, read_number};
 use super::listpack::Listpack;
 use super::text::{KeptText, read_blob, read_text};
 use super::ziplist::Ziplist;
-use super::{Error, Item, Shape, Source, ValueSink, intset, module, read_stream, zipmap};
+use super::{Error, Item, Shape, Source, ValueSink, compact, intset, module, read_stream, zipmap};
 
 /// Bytes that the shortest string takes.
 const TEXT_MIN: usize = 1;
@@ -53,6 +53,10 @@ pub fn read_value<S: Source, K: ValueSink>(
         is::STREAM_1 | is::STREAM_2 | is::STREAM_3 | is::STREAM_4 | is::STREAM_5 => {
             read_stream::read(source, type_byte, sink)
         }
+        is::HASH_COMPACT
+        | is::HASH_COMPACT_REF
+        | is::HASH_COMPACT_LISTPACK
+        | is::HASH_COMPACT_LISTPACK_REF => compact::read(source, type_byte, sink),
         is::MODULE_2 => module::read(source, sink),
         is::MODULE_1 => Err(Error::Unsupported("the value is of a module")),
         _ => module::read_under_byte(source, type_byte, sink),

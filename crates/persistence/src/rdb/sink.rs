@@ -182,6 +182,9 @@ pub trait ValueSink {
     /// A value with elements begins.
     fn begin(&mut self, shape: Shape) -> Result<(), Error>;
 
+    /// The hash that begins is a compact one; `beyond`: its values are no listpack.
+    fn compact(&mut self, beyond: bool) {}
+
     /// The next element of a list, or a member of a set.
     fn element(&mut self, element: Item<'_>) -> Result<(), Error>;
 

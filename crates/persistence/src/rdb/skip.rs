@@ -1,7 +1,10 @@
 //! Finds the end of a value without decoding it.
 
+use super::compact::{NAMES_LISTPACK, NAMES_ONE_BY_ONE, NO_FORM, NO_RECORD};
 use super::kind::{stream_version, type_byte as is};
-use super::length::{Length, read_length, read_number};
+use super::length::{Length, read_count, read_length, read_number};
+use super::listpack::Listpack;
+use super::text::read_blob;
 use super::{
     Consumer, CustomItem, Error, Group, Item, Pending, Producers, Shape, Source, StreamId,
     StreamState, ValueSink, module, read_value,
@@ -58,6 +61,10 @@ pub fn skip_value<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error>
         is::STREAM_1 | is::STREAM_2 | is::STREAM_3 | is::STREAM_4 | is::STREAM_5 => {
             skip_stream(source, stream_version(type_byte))
         }
+        is::HASH_COMPACT
+        | is::HASH_COMPACT_REF
+        | is::HASH_COMPACT_LISTPACK
+        | is::HASH_COMPACT_LISTPACK_REF => skip_compact(source, type_byte),
         // Of a type that is not known here, which has a reason of its own.
         _ => read_value(source, type_byte, &mut Nowhere),
     }
@@ -90,6 +97,38 @@ pub(super) fn skip_text<S: Source>(source: &mut S) -> Result<(), Error> {
 fn skip_pair<S: Source>(source: &mut S) -> Result<(), Error> {
     skip_text(source)?;
     skip_text(source)
+}
+
+/// Finds the end of a compact hash of any form.
+fn skip_compact<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error> {
+    let is_listpack =
+        matches!(type_byte, is::HASH_COMPACT_LISTPACK | is::HASH_COMPACT_LISTPACK_REF);
+    let names = match type_byte {
+        is::HASH_COMPACT | is::HASH_COMPACT_LISTPACK => skip_names(source)?,
+        is::HASH_COMPACT_REF => {
+            let number = read_number(source)?;
+            source.template(number).ok_or(NO_RECORD)?.len()
+        }
+        _ => 0,
+    };
+    let texts = if is_listpack { 1 } else { names };
+    (0..texts).try_for_each(|_| skip_text(source))
+}
+
+/// Reads over field names, and returns their number.
+fn skip_names<S: Source>(source: &mut S) -> Result<usize, Error> {
+    match source.byte()? {
+        NAMES_LISTPACK => {
+            let mut scratch = Vec::new();
+            Ok(Listpack::new(read_blob(source, &mut scratch)?)?.len())
+        }
+        NAMES_ONE_BY_ONE => {
+            let count = read_count(source, 1)?;
+            (0..count).try_for_each(|_| skip_text(source))?;
+            Ok(count)
+        }
+        _ => Err(NO_FORM),
+    }
 }
 
 /// Reads over a stream in the layout that `read_stream` describes.

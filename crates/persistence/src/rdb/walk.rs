@@ -93,6 +93,9 @@ impl<R: Read> Walk<R> {
                 skip_text(input)?;
                 Record::Other
             }
+            opcode::TEMPLATE => {
+                return Err(Error::Unsupported("field names that several hashes refer to"));
+            }
             opcode::FUNCTION => Record::Function(read_blob(input, &mut scratch)?.to_vec()),
             opcode::SELECT => Record::Database(read_number(input)?),
             opcode::SIZES => {

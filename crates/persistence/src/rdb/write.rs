@@ -1,8 +1,10 @@
 //! Writing values.
 
+use super::compact::NAMES_ONE_BY_ONE;
 use super::length::write_number;
+use super::listpack::{self, TAIL};
 use super::lzf::Compressor;
-use super::text::write_text;
+use super::text::{write_bytes, write_text};
 use super::write_stream::StreamWriter;
 use super::{
     Consumer, CustomItem, Error, Form, Group, Item, Pending, Producers, Shape, StreamId,
@@ -35,6 +37,8 @@ pub struct Writer<'o> {
     /// Elements that were announced and have yet to come.
     left: usize,
     stream: StreamWriter,
+    /// Values of a compact hash, which follow all names.
+    values: Vec<u8>,
 }
 
 impl<'o> Writer<'o> {
@@ -58,6 +62,7 @@ impl<'o> Writer<'o> {
             compressor,
             left: 0,
             stream: StreamWriter::default(),
+            values: Vec::new(),
         }
     }
 
@@ -79,6 +84,9 @@ impl<'o> Writer<'o> {
         }
         if self.form.is_of_module() {
             write_number(self.out, module::END);
+        }
+        if let Form::HashCompact { beyond } = self.form {
+            self.end_compact(beyond);
         }
         if self.left == 0 { Ok(self.compressor) } else { Err(SHAPE) }
     }
@@ -123,6 +131,35 @@ impl<'o> Writer<'o> {
     /// Whether it is in a form of which producers are left out.
     fn knows_no_producers(&self) -> bool {
         self.form.stream_version().is_some_and(|version| version < 4)
+    }
+
+    fn begin_compact(&mut self, len: usize, beyond: bool) {
+        self.out.push(NAMES_ONE_BY_ONE);
+        if !beyond {
+            self.values.extend_from_slice(&listpack::header(0, len + 1));
+            // Place of a number that has no meaning here.
+            listpack::push(&mut self.values, Item::Int(0));
+        }
+    }
+
+    fn compact_field(&mut self, field: Item<'_>, value: Item<'_>, beyond: bool) {
+        self.put_text(field);
+        match beyond {
+            true => write_text(&mut self.values, value, self.compressor.as_mut()),
+            false => listpack::push(&mut self.values, value),
+        }
+    }
+
+    fn end_compact(&mut self, beyond: bool) {
+        if beyond {
+            return self.out.append(&mut self.values);
+        }
+        self.values.push(TAIL);
+        let len = (self.values.len() as u32).to_le_bytes();
+        if let Some(stated) = self.values.first_chunk_mut() {
+            *stated = len;
+        }
+        write_bytes(self.out, &self.values, self.compressor.as_mut());
     }
 
     #[inline]
@@ -210,6 +247,10 @@ impl ValueSink for Writer<'_> {
                 self.out.extend_from_slice(&earliest.to_le_bytes());
                 len
             }
+            (Shape::Hash { len }, Form::HashCompact { beyond }) => {
+                self.begin_compact(len, beyond);
+                len
+            }
             (Shape::Custom(number), Form::Custom(own)) if number == own => return Ok(()),
             (Shape::Stream { nodes }, form) if form.is_stream() => {
                 write_number(self.out, nodes as u64);
@@ -246,6 +287,10 @@ impl ValueSink for Writer<'_> {
         expiry: Option<i64>,
     ) -> Result<(), Error> {
         self.count_down()?;
+        if let Form::HashCompact { beyond } = self.form {
+            self.compact_field(field, value, beyond);
+            return Ok(());
+        }
         if let Form::HashExpiring { earliest } = self.form {
             let later = match expiry {
                 None => 0,

@@ -41,6 +41,8 @@ pub struct Builder<'h, 'k> {
     recounted: Option<&'static str>,
     /// Another redundant number that was stated wrongly.
     corrected: Option<&'static str>,
+    /// The hash is made compact at its end, beyond the thresholds of a listpack or not.
+    compact: Option<bool>,
     /// A stream is made apart from the key.
     stream: Option<StreamBuilder>,
     /// The stripe is not held all the while.
@@ -60,6 +62,7 @@ impl<'h, 'k> Builder<'h, 'k> {
             left_out: false,
             recounted: None,
             corrected: None,
+            compact: None,
             stream: None,
             holds: None,
         }
@@ -113,6 +116,9 @@ impl<'h, 'k> Builder<'h, 'k> {
         if let Some(stream) = self.stream {
             self.handle.stream_store(self.db, self.key, stream.finish());
         }
+        if let (Some(beyond), None) = (self.compact, &self.holds) {
+            self.handle.hash_share(self.db, self.key, beyond, true);
+        }
         !self.left_out || self.handle.view(self.db, self.key).is_some()
     }
 
@@ -146,6 +152,10 @@ impl ValueSink for Builder<'_, '_> {
             self.stream = Some(StreamBuilder::new(self.handle.keyspace().limits()));
         }
         Ok(())
+    }
+
+    fn compact(&mut self, beyond: bool) {
+        self.compact = Some(beyond);
     }
 
     fn element(&mut self, element: Item<'_>) -> Result<(), Error> {
@@ -188,7 +198,7 @@ impl ValueSink for Builder<'_, '_> {
         let [of_field, of_value] = &mut scratch;
         let pair = [field.bytes(of_field), value.bytes(of_value)];
         self.hold()?;
-        let added = self.handle.hash_set(self.db, self.key, &pair, expiry).map_err(wrong_type)?;
+        let added = self.handle.hash_load(self.db, self.key, &pair, expiry).map_err(wrong_type)?;
         new(added == 1)?;
         self.made();
         Ok(())

@@ -17,6 +17,9 @@ pub fn form(view: View<'_>, now_ms: i64, dialect: Dialect) -> Form {
         Type::Set => Form::Set,
         Type::SortedSet => Form::SortedSet,
         Type::Hash => {
+            if let (Some(beyond), Dialect::Redis) = (view.compact_hash(), dialect) {
+                return Form::HashCompact { beyond };
+            }
             let hash = view.hash(now_ms).ok();
             Form::hash(hash.and_then(|hash| hash.earliest_expiry()), dialect)
         }

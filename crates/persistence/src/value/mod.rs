@@ -9,7 +9,7 @@ pub use build::Builder;
 pub(crate) use build::Hold;
 pub use feed::{feed, feed_element, form, is_of_redis, shape};
 
-use crate::rdb::{self, Dialect, Error, Leniency, Writer};
+use crate::rdb::{self, Dialect, Error, FileOptions, Leniency, Writer};
 use petrel_keyspace::{Handle, Key, View};
 
 /// The moment of a value as it is stored: nothing of it has expired.
@@ -41,6 +41,15 @@ pub fn dump_within(
     writer.finish()?;
     rdb::seal(&mut out, 0, form);
     Ok(out)
+}
+
+/// The version of RDB for servers of which only the one allowed is known: without a limit, compact
+/// hashes are sent as ordinary ones, which every server takes.
+pub fn least_common(version_max: u16) -> u16 {
+    match version_max {
+        FileOptions::ANY_VERSION => rdb::COMPACT_VERSION - 1,
+        stated => stated,
+    }
 }
 
 /// Like [`dump`], for values that take long: `pace` is called with the number of bytes since the

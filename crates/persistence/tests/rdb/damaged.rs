@@ -266,7 +266,7 @@ fn what_is_behind_a_lost_end_is_left_out_as_a_whole() {
     for (what, bytes, at, says) in [
         (
             "an unknown type",
-            file(&[&a, &key(30, "b", b"\x01v"), &z]),
+            file(&[&a, &key(99, "b", b"\x01v"), &z]),
             14,
             "key \"b\" of database 0",
         ),

@@ -182,7 +182,7 @@ fn what_is_not_known_is_said_to_be() {
         (6, "module"),
         (7, "module"),
         (8, "unknown"),
-        (21 + 9, "unknown"),
+        (34, "unknown"),
         (0xf1, "unknown"),
         (200, "unknown"),
     ] {

@@ -39,6 +39,7 @@ mod cluster_slots;
 mod cluster_takeover;
 #[cfg(feature = "cluster")]
 mod cluster_transactions;
+mod compact_hashes;
 mod compatibility;
 mod configuration;
 mod console;

@@ -18,6 +18,8 @@ pub struct Footprint {
     pub peak: u64,
     /// Part of `used`: hash tables.
     pub tables: u64,
+    /// Part of `used`: field names of compact hashes.
+    pub schemas: u64,
     /// Part of `used`: connections and their buffers.
     pub clients: u64,
     /// Bytes of the general allocator before the data was loaded; not part of `used`.
@@ -54,6 +56,7 @@ impl Footprint {
             used: stats.used,
             peak,
             tables: stats.tables,
+            schemas: stats.schemas,
             clients,
             startup: server.figures.startup_bytes.load(Relaxed),
             allocated,
@@ -68,7 +71,7 @@ impl Footprint {
 
     /// Bytes that are not keys and values.
     pub fn overhead(&self) -> u64 {
-        (self.tables + self.clients).min(self.used)
+        (self.tables + self.schemas + self.clients).min(self.used)
     }
 
     /// Keys and values.

@@ -213,6 +213,20 @@ Types {
         "Number of fields up to which OBJECT ENCODING of a hash is listpack";
     hash_max_listpack_value: i64 = "hash-max-listpack-value" aka "hash-max-ziplist-value",
         SIZE, "64", Runtime, "Length of a field or a value up to which it is listpack";
+    hash_min_template_entries: i64 = "hash-min-template-entries",
+        Number { min: 0, max: i64::MAX }, "0", Runtime,
+        "Number of fields from which a hash that is written shares the names of its fields with others that have the same; 0 never";
+    hash_max_template_entries: i64 = "hash-max-template-entries",
+        Number { min: 0, max: i64::MAX }, "0", Runtime,
+        "Number of fields up to which it does; 0 without a limit, but compact hashes have at most 128 fields";
+    hash_rdb_load_min_template_entries: i64 = "hash-rdb-load-min-template-entries",
+        Number { min: 0, max: i64::MAX }, "0", Runtime,
+        "Number of fields from which hashes share the names of their fields when an RDB file without such hashes is loaded; 0 never";
+    hash_rdb_load_max_template_entries: i64 = "hash-rdb-load-max-template-entries",
+        Number { min: 0, max: i64::MAX }, "0", Runtime, "Number of fields up to which they do; 0 without a limit";
+    hash_rdb_load_template_disassembly_threshold: i64 = "hash-rdb-load-template-disassembly-threshold",
+        Number { min: 0, max: i64::MAX }, "0", Runtime,
+        "Hashes with the same fields that a load must bring for them to stay compact; 0 any number";
     list_max_listpack_size: i64 = "list-max-listpack-size" aka "list-max-ziplist-size",
         Number { min: i32::MIN as i64, max: I32_MAX }, "-2", Runtime,
         "Number of elements up to which OBJECT ENCODING of a list is listpack; -1 to -5 are 4 to 64 KiB instead";
@@ -310,8 +324,8 @@ Snapshot {
         "Compress long strings";
     rdbchecksum: bool = "rdbchecksum", YesNo, "yes", AtStart,
         "Write a checksum at the end of the file, and verify it when loading";
-    rdb_version: Word = "rdb-version", OneOf(&["auto", "9", "10", "11", "12", "13", "14"]), "auto", Runtime,
-        "Highest RDB version of a snapshot, for servers that know no higher one (9: Redis 6; 10: Redis 7.0; 11: Redis 7.2, Valkey 7.2 and 8); parts of streams that the version cannot express, and functions before 10, are left out; expiring fields need 12. auto: the lowest version that loses nothing";
+    rdb_version: Word = "rdb-version", OneOf(&["auto", "9", "10", "11", "12", "13", "14", "15"]), "auto", Runtime,
+        "Highest RDB version of a snapshot, for servers that know no higher one (9: Redis 6; 10: Redis 7.0; 11: Redis 7.2, Valkey 7.2 and 8); parts of streams that the version cannot express, and functions before 10, are left out; expiring fields need 12, compact hashes are ordinary ones below 15. auto: the lowest version that loses nothing";
     rdb_key_save_delay: i64 = "rdb-key-save-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
         "Microseconds that BGSAVE waits for each key, for tests; not shown to patterns";
     key_load_delay: i64 = "key-load-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,

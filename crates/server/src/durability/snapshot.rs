@@ -10,7 +10,7 @@ use petrel_commands::{REDIS_VERSION, ServerState};
 use petrel_keyspace::Handle;
 use petrel_persistence::leftover::{self, create_locked};
 use petrel_persistence::rdb::{FileError, FileOptions, FileReader, FileWriter, Leniency};
-use petrel_persistence::{Image, LoadOptions, Loaded, PacedFile, load, save};
+use petrel_persistence::{AUX_COMPACT, Image, LoadOptions, Loaded, PacedFile, load, save};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::ops::ControlFlow;
@@ -294,6 +294,9 @@ impl Server {
         file.aux("ctime", (unix_ms() / 1000).to_string().as_bytes());
         file.aux("used-mem", self.keyspace.stats().used.to_string().as_bytes());
         file.aux(AUX_OWN, env!("CARGO_PKG_VERSION").as_bytes());
+        if self.keyspace.stats().schemas > 0 {
+            file.aux(AUX_COMPACT, b"1");
+        }
         states.iter().for_each(|(name, form)| file.aux_state(name, form));
     }
 

@@ -1,5 +1,6 @@
 //! Layout of an entry in its block.
 
+use crate::structures::hash::schema::Schema;
 use crate::structures::large::Large;
 use crate::structures::stamp::STAMP;
 use bytes::Bytes;
@@ -45,6 +46,10 @@ pub enum Kind {
     PackedBeyond = 4,
     /// A large collection, in an allocation of its own.
     Large = 5,
+    /// A hash with its field names in a schema: packed values inline after the key.
+    Compact = 6,
+    /// A [`Kind::Compact`] that has passed the thresholds of `OBJECT ENCODING`.
+    CompactBeyond = 7,
 }
 
 impl Kind {
@@ -54,6 +59,7 @@ impl Kind {
             Kind::Int => 8,
             Kind::Blob => size_of::<Bytes>(),
             Kind::Large => size_of::<*mut Large>(),
+            Kind::Compact | Kind::CompactBeyond => size_of::<*const Schema>(),
         }
     }
 
@@ -69,7 +75,9 @@ impl Kind {
             2 => Kind::Blob,
             3 => Kind::Packed,
             4 => Kind::PackedBeyond,
-            _ => Kind::Large,
+            5 => Kind::Large,
+            6 => Kind::Compact,
+            _ => Kind::CompactBeyond,
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::structures::entry::Entry;
 use crate::structures::form::{Form, WrongType};
 use crate::structures::hash::Hash;
 use crate::structures::hash::packed::Fields;
-use crate::structures::packed::Item;
+use crate::structures::hash::schema::Schema;
+use crate::structures::packed::{self, Item, unpack};
 use crate::structures::random::{below, choose, gaps};
 use crate::structures::view::View;
 use std::collections::HashSet;
@@ -23,6 +24,8 @@ pub struct HashRef<'a> {
 enum HashSource<'a> {
     Packed(Fields<'a>),
     Large(&'a Hash),
+    /// A schema, and a packed value for each of its names.
+    Compact(&'a Schema, &'a [u8]),
 }
 
 /// A field of a hash.
@@ -37,6 +40,10 @@ pub struct Field<'a> {
 }
 
 impl Field<'_> {
+    fn shared<'a>(name: &'a [u8], value: Item<'a>) -> Field<'a> {
+        Field { name: Item::Text(name), value, expiry: None }
+    }
+
     fn of<'a>(element: Element) -> Field<'a> {
         Field {
             name: Item::Text(element.key()),
@@ -49,6 +56,12 @@ impl Field<'_> {
     fn is_alive(&self, now_ms: i64) -> bool {
         self.expiry.is_none_or(|at| at > now_ms)
     }
+}
+
+/// The packed value of a schema's name.
+#[inline]
+fn value_at(values: &[u8], index: usize) -> Item<'_> {
+    unpack(&values[packed::skip(values, index)..]).0
 }
 
 /// Fields are drawn one by one if at most one in this many is requested, otherwise chosen in a walk
@@ -72,7 +85,10 @@ impl<'a> HashRef<'a> {
                 HashSource::Packed(Fields::new(form, entry.packed()?))
             }
             Some(_) => return None,
-            None => HashSource::Large(entry.large()?.hash()?),
+            None => match entry.compact() {
+                Some((schema, values)) => HashSource::Compact(schema, values),
+                None => HashSource::Large(entry.large()?.hash()?),
+            },
         };
         Some(HashRef { held, now_ms })
     }
@@ -83,6 +99,7 @@ impl<'a> HashRef<'a> {
         match self.held {
             HashSource::Packed(fields) => fields.count(),
             HashSource::Large(hash) => hash.len(),
+            HashSource::Compact(schema, _) => schema.len(),
         }
     }
 
@@ -91,6 +108,7 @@ impl<'a> HashRef<'a> {
         match self.held {
             HashSource::Packed(fields) => fields.is_empty(),
             HashSource::Large(hash) => hash.len() == 0,
+            HashSource::Compact(schema, _) => schema.len() == 0,
         }
     }
 
@@ -102,6 +120,7 @@ impl<'a> HashRef<'a> {
                 fields.filter(|field| field.is_alive(self.now_ms)).count()
             }
             HashSource::Large(hash) => hash.len() - hash.expired(self.now_ms),
+            HashSource::Compact(schema, _) => schema.len(),
         }
     }
 
@@ -111,6 +130,7 @@ impl<'a> HashRef<'a> {
         let earliest = match self.held {
             HashSource::Packed(fields) => fields.earliest(),
             HashSource::Large(hash) => hash.earliest().unwrap_or(i64::MAX),
+            HashSource::Compact(..) => return false,
         };
         earliest <= self.now_ms
     }
@@ -123,6 +143,7 @@ impl<'a> HashRef<'a> {
                 expiries.filter(|&at| at > self.now_ms).min()
             }
             HashSource::Large(hash) => hash.expiring.get(hash.expired(self.now_ms))?.0.expiry(),
+            HashSource::Compact(..) => None,
         }
     }
 
@@ -145,6 +166,10 @@ impl<'a> HashRef<'a> {
                 Some(Field { name: field.name, value: field.value, expiry: field.expiry })
             }
             HashSource::Large(hash) => hash.fields.get(name).map(Field::of),
+            HashSource::Compact(schema, values) => {
+                let index = schema.index(name)?;
+                Some(Field::shared(schema.name(index), value_at(values, index)))
+            }
         }
     }
 
@@ -170,6 +195,10 @@ impl<'a> HashRef<'a> {
                 Some(order) => order.iter().map(|field| Field::of(*field)).try_for_each(alive),
                 None => hash.fields.iter().map(Field::of).try_for_each(alive),
             },
+            HashSource::Compact(schema, values) => {
+                let fields = schema.names().zip(packed::Items::new(values));
+                fields.map(|(name, value)| Field::shared(name, value)).try_for_each(alive)
+            }
         }
     }
 
@@ -177,6 +206,10 @@ impl<'a> HashRef<'a> {
     pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<Field<'a>> {
         if let (HashSource::Large(hash), false) = (self.held, self.has_expired()) {
             return hash.fields.random(&mut || random()).map(Field::of);
+        }
+        if let HashSource::Compact(schema, values) = self.held {
+            let index = below(schema.len().max(1), random);
+            return Some(Field::shared(schema.name(index), value_at(values, index)));
         }
         let mut left = below(self.alive().max(1), random);
         let mut found = None;

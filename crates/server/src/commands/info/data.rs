@@ -30,6 +30,7 @@ pub fn memory(report: &mut Report<'_>) {
     report.field("allocator_muzzy", 0);
     report.bytes("total_system_memory", memory.system);
     scripts(report);
+    report.field("used_memory_hash_templates", memory.schemas);
     report.bytes("maxmemory", report.config.maxmemory);
     report.field("maxmemory_policy", report.config.maxmemory_policy.name());
     report.field("allocator_frag_ratio", format_args!("{:.2}", memory.fragmentation()));

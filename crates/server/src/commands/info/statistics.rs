@@ -31,6 +31,9 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("tracking_total_keys", data.tracked_keys);
     report.field("tracking_total_items", data.tracked_items);
     report.field("tracking_total_prefixes", server.trackers.prefixes());
+    let shared = server.keyspace.schema_counts();
+    report.field("hash_templates", shared.schemas);
+    report.field("hash_template_keys", shared.keys);
     report.field("total_error_replies", server.commands.total_errors());
     report.field("dump_payload_sanitizations", 0);
     let (reads, writes) = (totals.reads, totals.writes);

@@ -19,6 +19,7 @@ use petrel_keyspace::Handle;
 use petrel_keyspace::aux_state::FUNCTIONS;
 use petrel_persistence::Image;
 use petrel_persistence::rdb::{FileError, FileOptions, FileWriter, Form};
+use petrel_persistence::value::least_common;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::ops::ControlFlow;
@@ -203,6 +204,9 @@ impl Server {
         options.dialect = said.unwrap_or(options.dialect);
         options.only_redis_types =
             replicas.first().is_some_and(|first| first.has_only_redis_types());
+        if options.only_redis_types {
+            options.version_max = least_common(options.version_max);
+        }
         let keyspace = &self.keyspace;
         let any_expiring =
             (0..keyspace.databases()).any(|db| keyspace.db_stats(db).expiring > 0) && wants_keys;
