@@ -268,6 +268,18 @@ impl TopK {
     /// Counts an item that came `times` times, with the numbers that follow from a seed. Returns
     /// the item that it expels from the list.
     pub fn add(&mut self, item: &[u8], times: u32, seed: u64) -> Option<Box<[u8]>> {
+        self.add_while(item, times, seed, &mut |_| true)
+    }
+
+    /// Like [`TopK::add`], but ends half done once `goes_on`, which is shown the draws of each row,
+    /// returns false.
+    pub fn add_while(
+        &mut self,
+        item: &[u8],
+        times: u32,
+        seed: u64,
+        goes_on: &mut impl FnMut(usize) -> bool,
+    ) -> Option<Box<[u8]>> {
         let print = murmur32(item, PRINT_SEED);
         let (mut highest, mut draws) = (0, Draws(seed));
         for row in 0..self.shape.depth {
@@ -278,6 +290,8 @@ impl TopK {
                 self.cells.set_number(at, print);
                 self.cells.set_number(at + 4, count);
                 highest = highest.max(count);
+            } else if !goes_on(times as usize) {
+                return None;
             } else if let Some(own) = self.decay(at, print, times, &mut draws) {
                 highest = highest.max(own);
             }
