@@ -151,6 +151,18 @@ _ECHO = Command("ECHO", "Bytes")
 _EXISTS = Command("EXISTS", "i64")
 _EXPIRETIME = Command("EXPIRETIME", "i64")
 _FAILOVER = Command("FAILOVER", "Value")
+_FT_ALIASADD = Command("FT.ALIASADD", "Value")
+_FT_ALIASDEL = Command("FT.ALIASDEL", "Value")
+_FT_ALIASUPDATE = Command("FT.ALIASUPDATE", "Value")
+_FT_ALTER = Command("FT.ALTER", "Value")
+_FT_CREATE = Command("FT.CREATE", "Value")
+_FT_DROPINDEX = Command("FT.DROPINDEX", "Value")
+_FT_EXPLAIN = Command("FT.EXPLAIN", "Value")
+_FT_EXPLAINCLI = Command("FT.EXPLAINCLI", "Value")
+_FT_INFO = Command("FT.INFO", "Value")
+_FT_SEARCH = Command("FT.SEARCH", "Value")
+_FT_TAGVALS = Command("FT.TAGVALS", "Value")
+_FT__LIST = Command("FT._LIST", "Value")
 _FUNCTION_DELETE = Command("FUNCTION DELETE", "()")
 _FUNCTION_DUMP = Command("FUNCTION DUMP", "Bytes")
 _FUNCTION_HELP = Command("FUNCTION HELP", "Value")
@@ -1321,6 +1333,188 @@ class Commands(RedisPyCommands):
             call += ("TIMEOUT",)
             call.append(timeout)
         return self._run(_FAILOVER, *call)
+
+    def ft_aliasadd(self, alias, index):
+        """``FT.ALIASADD alias index``: Gives an index another name."""
+        return self._run(_FT_ALIASADD, alias, index)
+
+    def ft_aliasdel(self, alias):
+        """``FT.ALIASDEL alias``: Removes another name of an index."""
+        return self._run(_FT_ALIASDEL, alias)
+
+    def ft_aliasupdate(self, alias, index):
+        """``FT.ALIASUPDATE alias index``: Gives an index another name, which another index may have had."""
+        return self._run(_FT_ALIASUPDATE, alias, index)
+
+    def ft_alter(self, index, *fields, skipinitialscan=False):
+        """``FT.ALTER index [SKIPINITIALSCAN] SCHEMA ADD field [field ...]``: Adds fields to an index."""
+        call = []
+        call.append(index)
+        if skipinitialscan:
+            call += ("SKIPINITIALSCAN",)
+        call.append("SCHEMA")
+        call.append("ADD")
+        call += _spread(fields)
+        return self._run(_FT_ALTER, *call)
+
+    def ft_create(self, index, *fields, on=None, prefix=None, language=None, language_field=None, score=None, score_field=None, payload_field=None, maxtextfields=False, nooffsets=False, nohl=False, nofields=False, nofreqs=False, stopwords=None, skipinitialscan=False, indexall=None):
+        """``FT.CREATE index [ON <HASH | JSON>] [PREFIX count prefix [prefix ...]] [LANGUAGE language] [LANGUAGE_FIELD language-field] [SCORE score] [SCORE_FIELD score-field] [PAYLOAD_FIELD payload-field] [MAXTEXTFIELDS] [NOOFFSETS] [NOHL] [NOFIELDS] [NOFREQS] [STOPWORDS count stopword [stopword ...]] [SKIPINITIALSCAN] [INDEXALL <ENABLE | DISABLE>] SCHEMA field [field ...]``: Creates an index of hashes whose keys begin with a prefix."""
+        call = []
+        call.append(index)
+        if on is not None:
+            call += ("ON",)
+            call.append(on)
+        if prefix is not None:
+            call += ("PREFIX",)
+            call += _values(prefix)
+        if language is not None:
+            call += ("LANGUAGE",)
+            call.append(language)
+        if language_field is not None:
+            call += ("LANGUAGE_FIELD",)
+            call.append(language_field)
+        if score is not None:
+            call += ("SCORE",)
+            call.append(score)
+        if score_field is not None:
+            call += ("SCORE_FIELD",)
+            call.append(score_field)
+        if payload_field is not None:
+            call += ("PAYLOAD_FIELD",)
+            call.append(payload_field)
+        if maxtextfields:
+            call += ("MAXTEXTFIELDS",)
+        if nooffsets:
+            call += ("NOOFFSETS",)
+        if nohl:
+            call += ("NOHL",)
+        if nofields:
+            call += ("NOFIELDS",)
+        if nofreqs:
+            call += ("NOFREQS",)
+        if stopwords is not None:
+            call += ("STOPWORDS",)
+            call += _values(stopwords)
+        if skipinitialscan:
+            call += ("SKIPINITIALSCAN",)
+        if indexall is not None:
+            call += ("INDEXALL",)
+            call.append(indexall)
+        call.append("SCHEMA")
+        call += _spread(fields)
+        return self._run(_FT_CREATE, *call)
+
+    def ft_dropindex(self, index, *, dd=False):
+        """``FT.DROPINDEX index [DD]``: Drops an index, and with DD its documents."""
+        call = []
+        call.append(index)
+        if dd:
+            call += ("DD",)
+        return self._run(_FT_DROPINDEX, *call)
+
+    def ft_explain(self, index, query, *, dialect=None):
+        """``FT.EXPLAIN index query [DIALECT dialect]``: Returns how a query is understood, as text."""
+        call = []
+        call.append(index)
+        call.append(query)
+        if dialect is not None:
+            call += ("DIALECT",)
+            call.append(dialect)
+        return self._run(_FT_EXPLAIN, *call)
+
+    def ft_explaincli(self, index, query, *, dialect=None):
+        """``FT.EXPLAINCLI index query [DIALECT dialect]``: Returns how a query is understood, as lines."""
+        call = []
+        call.append(index)
+        call.append(query)
+        if dialect is not None:
+            call += ("DIALECT",)
+            call.append(dialect)
+        return self._run(_FT_EXPLAINCLI, *call)
+
+    def ft_info(self, index):
+        """``FT.INFO index``: Returns the definition of an index and figures about it."""
+        return self._run(_FT_INFO, index)
+
+    def ft_search(self, index, query, *, nocontent=False, verbatim=False, nostopwords=False, withscores=False, withpayloads=False, withsortkeys=False, filter=None, geofilter=None, inkeys=None, infields=None, return=None, slop=None, timeout=None, inorder=False, language=None, expander=None, scorer=None, explainscore=False, payload=None, sortby=None, asc=False, desc=False, limit=None, params=None, dialect=None):
+        """``FT.SEARCH index query [NOCONTENT] [VERBATIM] [NOSTOPWORDS] [WITHSCORES] [WITHPAYLOADS] [WITHSORTKEYS] [FILTER numeric-field min max] [GEOFILTER geo-field lon lat radius unit] [INKEYS count key [key ...]] [INFIELDS count field [field ...]] [RETURN count identifier [identifier ...]] [SLOP slop] [TIMEOUT timeout] [INORDER] [LANGUAGE language] [EXPANDER expander] [SCORER scorer] [EXPLAINSCORE] [PAYLOAD payload] [SORTBY sortby [ASC | DESC]] [LIMIT offset num] [PARAMS nargs values [values ...]] [DIALECT dialect]``: Returns documents of an index that match a query."""
+        call = []
+        call.append(index)
+        call.append(query)
+        if nocontent:
+            call += ("NOCONTENT",)
+        if verbatim:
+            call += ("VERBATIM",)
+        if nostopwords:
+            call += ("NOSTOPWORDS",)
+        if withscores:
+            call += ("WITHSCORES",)
+        if withpayloads:
+            call += ("WITHPAYLOADS",)
+        if withsortkeys:
+            call += ("WITHSORTKEYS",)
+        if filter is not None:
+            call += ("FILTER",)
+            call += _values(filter)
+        if geofilter is not None:
+            call += ("GEOFILTER",)
+            call += _values(geofilter)
+        if inkeys is not None:
+            call += ("INKEYS",)
+            call += _values(inkeys)
+        if infields is not None:
+            call += ("INFIELDS",)
+            call += _values(infields)
+        if return is not None:
+            call += ("RETURN",)
+            call += _values(return)
+        if slop is not None:
+            call += ("SLOP",)
+            call.append(slop)
+        if timeout is not None:
+            call += ("TIMEOUT",)
+            call.append(timeout)
+        if inorder:
+            call += ("INORDER",)
+        if language is not None:
+            call += ("LANGUAGE",)
+            call.append(language)
+        if expander is not None:
+            call += ("EXPANDER",)
+            call.append(expander)
+        if scorer is not None:
+            call += ("SCORER",)
+            call.append(scorer)
+        if explainscore:
+            call += ("EXPLAINSCORE",)
+        if payload is not None:
+            call += ("PAYLOAD",)
+            call.append(payload)
+        if sortby is not None:
+            call += ("SORTBY",)
+            call.append(sortby)
+        if asc:
+            call += ("ASC",)
+        if desc:
+            call += ("DESC",)
+        if limit is not None:
+            call += ("LIMIT",)
+            call += _values(limit)
+        if params is not None:
+            call += ("PARAMS",)
+            call += _values(params)
+        if dialect is not None:
+            call += ("DIALECT",)
+            call.append(dialect)
+        return self._run(_FT_SEARCH, *call)
+
+    def ft_tagvals(self, index, field_name):
+        """``FT.TAGVALS index field-name``: Returns the tags of a TAG field."""
+        return self._run(_FT_TAGVALS, index, field_name)
+
+    def ft__list(self):
+        """``FT._LIST``: Returns the names of the indexes of the database."""
+        return self._run(_FT__LIST)
 
     def function_delete(self, library):
         """``FUNCTION DELETE library-name``: Deletes a library with its functions."""

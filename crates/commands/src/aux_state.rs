@@ -18,6 +18,7 @@ use crate::aux_values::{Draft, decode, encode};
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::scripting::libraries::List;
+use crate::search::Definitions;
 use crate::server::stats::Shared;
 use petrel_keyspace::Handle;
 use petrel_keyspace::aux_state::{NAME_MAX, is_name, texts};
@@ -69,7 +70,21 @@ impl AuxState {
 }
 
 /// All states that are built in: a new one is one line.
-static BUILT_IN: [&AuxState; 1] = [&FUNCTION_LIBRARIES];
+static BUILT_IN: [&AuxState; 2] = [&FUNCTION_LIBRARIES, &INDEXES];
+
+static INDEXES: AuxState = AuxState {
+    load: |shared, form| {
+        (AuxState::of::<Definitions>().load)(shared, form)?;
+        shared.follow_definitions();
+        Ok(())
+    },
+    merge: |shared, form, replace| {
+        (AuxState::of::<Definitions>().merge)(shared, form, replace)?;
+        shared.follow_definitions();
+        Ok(())
+    },
+    ..AuxState::of::<Definitions>()
+};
 
 static FUNCTION_LIBRARIES: AuxState = AuxState {
     name: "functions",

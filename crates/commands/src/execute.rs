@@ -157,6 +157,7 @@ impl Executor {
     }
 
     fn with_stats(ks: Handle, shared: Arc<Shared>, stats: Arc<ThreadStats>) -> Self {
+        shared.index_keyspace(ks.keyspace());
         let clock = Clock::get();
         let special_flags = shared.special_flags();
         let seed = ks.now_ms() as u64 ^ (Arc::as_ptr(&stats) as u64).rotate_left(32);

@@ -49,6 +49,7 @@ pub mod registry;
 mod reply_slots;
 mod request;
 pub mod scripting;
+mod search;
 pub mod server;
 mod session;
 mod sets;
@@ -123,6 +124,7 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     sketches::top_k::COMMANDS,
     sketches::t_digest::COMMANDS,
     arrays::COMMANDS,
+    search::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,
     sets::COMMANDS,

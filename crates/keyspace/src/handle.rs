@@ -258,6 +258,7 @@ impl Drop for Handle {
             self.free_retired();
             std::thread::yield_now();
         }
+        self.leave_indexes();
         self.ks.detach(&self.counters);
     }
 }

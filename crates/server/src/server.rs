@@ -176,6 +176,7 @@ impl Server {
             reaper,
             config,
         });
+        server.commands.index_keyspace(&server.keyspace);
         server.commands.speak(snapshot.spoken());
         server.apply(&snapshot);
         server

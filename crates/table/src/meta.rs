@@ -180,6 +180,8 @@ bitset! {
         TDIGEST = 26 "tdigest",
         /// Arrays.
         ARRAY = 27 "array",
+        /// The query engine.
+        SEARCH = 28 "search",
     }
 }
 

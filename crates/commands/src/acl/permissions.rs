@@ -114,6 +114,12 @@ impl Permissions {
         })
     }
 
+    /// Whether every key of a database that begins with a prefix may be read by any command.
+    pub fn allow_reading_prefix(&self, db: u16, prefix: &[u8]) -> bool {
+        self.all_selectors()
+            .any(|selector| selector.allows_database(db.into()) && selector.reads_prefix(prefix))
+    }
+
     /// Whether every key of every database may be read.
     pub fn allow_reading_everything(&self) -> bool {
         self.all_selectors()

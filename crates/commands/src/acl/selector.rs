@@ -200,6 +200,21 @@ impl Selector {
             })
     }
 
+    /// Whether every key that begins with a prefix may be read: a pattern that ends with `*` and
+    /// matches the prefix matches whatever follows it.
+    pub(super) fn reads_prefix(&self, prefix: &[u8]) -> bool {
+        let is_open = |pattern: &[u8]| {
+            let escapes = pattern.iter().rev().skip(1).take_while(|&&byte| byte == b'\\').count();
+            pattern.ends_with(b"*") && escapes % 2 == 0
+        };
+        self.all_keys
+            || self.keys.iter().any(|(pattern, access)| {
+                access.contains(Access::READ)
+                    && is_open(pattern)
+                    && glob::matches(pattern, prefix, Case::Sensitive)
+            })
+    }
+
     pub(super) fn allows_database(&self, db: u32) -> bool {
         self.databases.as_ref().is_none_or(|allowed| allowed.binary_search(&db).is_ok())
     }

@@ -62,6 +62,7 @@ fn flush(ctx: &mut Ctx<'_>, db: Option<u16>) -> Outcome {
         None => ctx.exec.ks.clear_all_from(ctx.session.db),
     };
     ctx.exec.discard_later(cleared, in_background);
+    crate::search::forget_indexes(ctx, db)?;
     ctx.ok()
 }
 
@@ -77,5 +78,6 @@ fn swapdb(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let (a, b) = (ctx.database(ctx.arg(1))?, ctx.database(ctx.arg(2))?);
     ctx.exec.ks.swap(a, b);
+    crate::search::swap_indexes(ctx, a, b)?;
     ctx.ok()
 }

@@ -9,6 +9,7 @@ use crate::fail::Fail;
 use crate::host::Host;
 use crate::long::LongHeld;
 use crate::scripting::{Libraries, Scripts};
+use crate::search::SearchState;
 use crate::server::hotkeys::Hotkeys;
 use crate::server::latency::LatencyMonitor;
 use crate::server::redact::shown;
@@ -74,6 +75,8 @@ pub struct Shared {
     pub libraries: Libraries,
     /// Values of auxiliary state other than these libraries.
     pub aux: AuxValues,
+    /// The indexes of documents.
+    pub(crate) search: SearchState,
     /// Properties of sketches that commands make without stating them.
     pub sketches: SketchDefaults,
     /// `CLIENT PAUSE`.
@@ -116,6 +119,7 @@ impl Shared {
             long: LongHeld::default(),
             libraries: Libraries::default(),
             aux: AuxValues::default(),
+            search: SearchState::default(),
             sketches: SketchDefaults::default(),
             pause: Pause::default(),
             is_replica: AtomicBool::new(false),

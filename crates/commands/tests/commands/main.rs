@@ -64,6 +64,8 @@ mod redis;
 mod redis_bits;
 mod script_libraries;
 mod scripts;
+mod search;
+mod search_peer;
 mod server;
 mod sets;
 mod sketches_peer;

@@ -23,7 +23,7 @@ impl Handle {
     #[inline]
     pub(crate) fn see_sinks(&mut self) {
         if self.ks.sinks.version() != self.observers.sinks_seen {
-            self.renew_sink();
+            self.renew_observers();
         }
     }
 
@@ -113,10 +113,25 @@ impl Handle {
     /// Unlocks every stripe, then frees the values replaced under the locks.
     #[inline(always)]
     pub fn unlock(&mut self) {
-        if self.observers.sink.is_some() {
-            self.commit();
+        if self.observers.bits != 0 {
+            return self.unlock_observed();
         }
         self.locks.unlock(&self.ks.stripes);
+        if self.deferred.is_due() {
+            self.free_deferred();
+        }
+    }
+
+    /// Like [`Handle::unlock`], with changes to commit: those of documents are copied under the
+    /// locks, and applied to their indexes after the unlock.
+    #[inline(never)]
+    fn unlock_observed(&mut self) {
+        self.commit();
+        let has_documents = self.copy_documents();
+        self.locks.unlock(&self.ks.stripes);
+        if has_documents {
+            self.apply_documents();
+        }
         if self.deferred.is_due() {
             self.free_deferred();
         }

@@ -24,6 +24,8 @@ impl Handle {
             self.take_at(db, key, at, entry);
             entry
         });
+        // Neither sinks nor indexes see the steps.
+        let bits = std::mem::take(&mut self.observers.bits);
         let sink = self.observers.sink.take();
         let wanted = self.mute_events();
         let interest = self.stripe(key.hash).interest.take();
@@ -35,6 +37,7 @@ impl Handle {
         self.ks.stripes[stripe].tracked.store(tracked, Relaxed);
         self.stripe(key.hash).interest = interest;
         self.observers.sink = sink;
+        self.observers.bits = bits;
         if let Err(error) = built {
             if let Some((at, entry)) = self.find(db, key) {
                 self.take_at(db, key, at, entry);

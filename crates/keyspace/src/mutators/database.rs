@@ -51,6 +51,7 @@ impl Handle {
             if let Some(mut own) = self.keep_for_image(db, own) {
                 cleared.tables.append(&mut own.tables);
             }
+            self.clear_indexes(db);
             self.forget_counts(db);
             self.count_bytes(-bytes, -entries);
             self.counters.changes.add(1);
@@ -90,6 +91,7 @@ impl Handle {
             return;
         }
         self.swap_in_image(a, b);
+        self.swap_indexes(a, b);
         for stripe in 0..self.ks.stripes.len() as u32 {
             self.touch_database(stripe, a, Some(b));
             self.touch_database(stripe, b, Some(a));

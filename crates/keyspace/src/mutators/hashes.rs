@@ -142,6 +142,9 @@ impl Handle {
             self.insert_large(db, key, Large::Hash(hash));
         }
         self.scratch = items;
+        if self.observers.bits != 0 {
+            self.note_new_document(db, key);
+        }
         for pair in pairs[..made * 2].chunks_exact(2) {
             let (field, value) = (pair[0], pair[1]);
             self.record(db, key, &Effect::FieldPut { key: key.bytes, field, value, expiry });

@@ -243,7 +243,7 @@ impl Handle {
         next
     }
 
-    fn walk_stripe(
+    pub(crate) fn walk_stripe(
         &self,
         (db, stripe, position): (u16, u32, u32),
         count: usize,

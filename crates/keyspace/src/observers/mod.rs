@@ -1,6 +1,7 @@
 //! Observers of changes: the sinks of effects, watched keys, blocked clients, client-side caching,
 //! keyspace events.
 
+mod documents;
 pub(crate) mod events;
 pub(crate) mod invalidation;
 pub(crate) mod notify;

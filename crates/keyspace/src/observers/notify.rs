@@ -24,8 +24,8 @@ impl Handle {
         if self.notes_events() {
             self.note_effect(db, effect);
         }
-        if self.observers.sink.is_some() {
-            self.record_in_sinks(db, key, effect);
+        if self.observers.bits != 0 {
+            self.record_observed(db, key, effect);
         }
     }
 
@@ -45,13 +45,13 @@ impl Handle {
     /// Whether anything observes effects of this key; otherwise the caller need not build them.
     #[inline]
     pub(crate) fn is_observed(&self, key: Key<'_>) -> bool {
-        self.has_observers(key) || self.notes_events() || self.observers.sink.is_some()
+        self.has_observers(key) || self.notes_events() || self.observers.bits != 0
     }
 
     /// Like [`Handle::is_observed`], without client tracking by key.
     #[inline]
     pub(crate) fn is_observed_by_others(&self, key: Key<'_>) -> bool {
-        self.has_other_observers(key) || self.notes_events() || self.observers.sink.is_some()
+        self.has_other_observers(key) || self.notes_events() || self.observers.bits != 0
     }
 
     /// Signals a key as modified to `WATCH` and client-side caching although its value is

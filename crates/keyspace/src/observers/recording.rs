@@ -3,6 +3,7 @@
 use crate::handle::Handle;
 use crate::state::effect::{Effect, EffectHead, EffectSink, Published};
 use crate::state::locks::HeldStripes;
+use crate::state::observers::DOCUMENTS;
 use crate::state::order::Uncommitted;
 use crate::state::order::{Epochs, Order, SinkSource};
 use crate::structures::key_hash::Key;
@@ -43,7 +44,7 @@ impl EffectSink for FanOut {
 impl Handle {
     /// Sets the consumer of every effect of this thread from now on.
     pub fn set_sink(&mut self, sink: Option<Box<dyn EffectSink>>) {
-        self.observers.sink = sink;
+        self.observers.replace_sink(sink);
     }
 
     /// Adds or replaces the sink source of this name, or removes it; each thread gets a sink of its
@@ -52,18 +53,29 @@ impl Handle {
     pub fn set_sinks(&mut self, name: &'static str, source: Option<Arc<dyn SinkSource>>) {
         debug_assert!(self.holds_everything());
         self.ks.sinks.set(name, source);
-        self.renew_sink();
+        self.renew_observers();
     }
 
+    /// Takes the sinks and the view of the indexes again, whichever has changed.
     #[cold]
-    pub(crate) fn renew_sink(&mut self) {
-        self.observers.sinks_seen = self.ks.sinks.version();
+    pub(crate) fn renew_observers(&mut self) {
+        let version = self.ks.sinks.version();
+        let seen = std::mem::replace(&mut self.observers.sinks_seen, version);
+        if version as u32 != seen as u32 {
+            self.renew_sink();
+        }
+        if version >> 32 != seen >> 32 {
+            self.renew_documents();
+        }
+    }
+
+    fn renew_sink(&mut self) {
         self.observers.is_strict = self.ks.sinks.is_strict();
         let mut sinks = self.ks.sinks.make();
-        self.observers.sink = match sinks.len() {
+        self.observers.replace_sink(match sinks.len() {
             0 | 1 => sinks.pop(),
             _ => Some(Box::new(FanOut(sinks))),
-        };
+        });
     }
 
     /// The latest epoch since the last call in which this thread committed something or, with a
@@ -92,8 +104,18 @@ impl Handle {
         }
     }
 
-    /// Passes an effect to the sink.
+    /// Passes an effect to the sink and to the indexes.
     #[inline(never)]
+    pub(crate) fn record_observed(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
+        if self.observers.bits & DOCUMENTS != 0 {
+            self.note_document(db, key, effect);
+        }
+        if self.observers.sink.is_some() {
+            self.record_in_sinks(db, key, effect);
+        }
+    }
+
+    /// Passes an effect to the sink.
     pub(crate) fn record_in_sinks(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         self.begin_commit();
         let epoch = self.observers.uncommitted.epoch;
@@ -188,7 +210,6 @@ impl Handle {
     }
 
     /// Commits the recorded changes; called before the locks are released.
-    #[inline(never)]
     pub(crate) fn commit(&mut self) {
         let Uncommitted { any, alone, epoch: began } = self.observers.uncommitted;
         if any {

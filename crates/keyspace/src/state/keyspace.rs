@@ -15,6 +15,8 @@ use crate::structures::key_hash::KeyHasher;
 use crate::structures::limits::TypeLimits;
 use petrel_heap::Heap;
 use petrel_lock::{ExclusiveLock, Survey, ThreadSlot};
+use petrel_search::index::coverage::View;
+use petrel_search::index::indexes::Indexes;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -88,6 +90,7 @@ pub struct Keyspace {
     pub(crate) prefixes: Prefixes,
     /// Set by the first large collection: before, no entry need be read to find one.
     pub(crate) any_large: AtomicBool,
+    pub(crate) indexes: Indexes,
     roster: Mutex<Roster>,
     threads_version: AtomicU64,
     stats_base: StatsBase,
@@ -145,6 +148,7 @@ impl Keyspace {
             tracking: Tracking::default(),
             prefixes: Prefixes::default(),
             any_large: AtomicBool::new(false),
+            indexes: Indexes::default(),
             roster: Mutex::default(),
             threads_version: AtomicU64::new(0),
             stats_base: StatsBase::default(),
@@ -186,6 +190,18 @@ impl Keyspace {
     /// The epochs of changes.
     pub fn epochs(&self) -> &Epochs {
         &self.epochs
+    }
+
+    /// The indexes of documents.
+    pub fn indexes(&self) -> &Indexes {
+        &self.indexes
+    }
+
+    /// Replaces the view of the indexes. A thread takes it with its next lock, so a walk over all
+    /// keys that begins later misses no change.
+    pub fn set_index_view(&self, view: View) {
+        self.indexes.set_view(view);
+        self.sinks.renew_indexes();
     }
 
     /// Number of databases.

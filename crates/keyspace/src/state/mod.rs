@@ -7,6 +7,7 @@ pub(crate) mod cleared;
 pub(crate) mod compaction;
 pub(crate) mod counters;
 pub(crate) mod deferred;
+pub(crate) mod documents;
 pub(crate) mod effect;
 pub(crate) mod event;
 pub(crate) mod evictor;

@@ -115,10 +115,15 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Changes whenever a source is set.
+    /// Changes whenever a source is set, or the view of the indexes: the upper half counts those.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Relaxed)
+    }
+
+    /// Makes all threads take the view of the indexes again.
+    pub fn renew_indexes(&self) {
+        self.version.fetch_add(1 << 32, Relaxed);
     }
 
     pub fn is_strict(&self) -> bool {

@@ -16,6 +16,12 @@ pub struct KeyHash {
 }
 
 impl KeyHash {
+    /// All bits.
+    #[inline]
+    pub fn bits(self) -> u64 {
+        self.bits
+    }
+
     /// The stripe's number.
     #[inline]
     pub fn stripe(self) -> u32 {

@@ -78,6 +78,7 @@ mod replication_primary;
 mod saving;
 mod script_ends;
 mod scripts;
+mod search;
 mod sketches;
 mod sketches_peer;
 mod snapshot;

@@ -436,6 +436,7 @@ impl Server {
     pub(crate) fn begin_loading(&self, config: &Config) {
         self.snapshot.load_began.store(unix_ms() / 1000, Relaxed);
         self.commands.set_state(ServerState::Loading, true);
+        self.commands.suspend_indexes();
         self.apply(config);
     }
 
@@ -445,6 +446,7 @@ impl Server {
             tracing::warn!("loaded, but {note}");
         }
         self.snapshot.changes_then.store(self.keyspace.stats().changes, Relaxed);
+        self.commands.resume_indexes();
         self.commands.set_state(ServerState::Loading, false);
         self.apply(&self.config.snapshot());
         let waiting = self.when_loaded.lock().take();

@@ -1,0 +1,47 @@
+//! The query engine's commands: `FT.*` over indexes of hashes.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `definitions`, `follow` | definitions as auxiliary state; live indexes that follow them |
+//! | `open` | indexes by name, with permissions |
+//! | `create` | `FT.CREATE`, `FT.ALTER` |
+//! | `manage` | dropping, listing, aliases, tags |
+//! | `query` | options of `FT.SEARCH`, its run |
+//! | `load` | hits, read and tested again under their locks |
+//! | `reply` | replies of `FT.SEARCH` |
+//! | `info` | `FT.INFO` |
+
+mod arguments;
+mod create;
+mod definitions;
+mod follow;
+mod info;
+mod load;
+mod manage;
+mod open;
+mod query;
+mod reply;
+mod state;
+
+pub(crate) use definitions::Definitions;
+pub(crate) use open::{forget_indexes, swap_indexes};
+pub use state::SearchState;
+
+use crate::spec::{CommandSpec, Locks};
+use petrel_table::commands as meta;
+
+/// The commands of this family.
+pub static COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(&meta::FT_CREATE, create::create).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_ALTER, create::alter).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_DROPINDEX, manage::drop_index).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT__LIST, manage::list).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_ALIASADD, manage::alias_add).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_ALIASUPDATE, manage::alias_update).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_ALIASDEL, manage::alias_delete).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_TAGVALS, manage::tag_values).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_INFO, info::info).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_SEARCH, query::search).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_EXPLAIN, query::explain).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_EXPLAINCLI, query::explain_lines).locking(Locks::Itself),
+];

@@ -1,0 +1,297 @@
+//! Hits are read from their keys, under the locks of these. Each is tested again: it is returned as
+//! it is then, if it still matches.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::search::query::Searched;
+use petrel_keyspace::HashRef;
+use petrel_search::index::document::Stored;
+use petrel_search::index::schema::{FieldKind, Schema, parse_number};
+use petrel_search::index::search::{Found, Hit, SortKey};
+use std::ops::Range;
+
+/// Work units of reading a hit.
+const UNITS_PER_HIT: usize = 40;
+
+/// A field of `RETURN`.
+pub(super) struct Returned<'a> {
+    /// Name in the index or in the hash.
+    pub field: &'a [u8],
+    /// Name in the reply.
+    pub name: &'a [u8],
+}
+
+impl<'a> Returned<'a> {
+    /// Parses `field [AS name] ...`.
+    pub fn parse(words: &'a [&'a [u8]]) -> Result<Vec<Self>, Fail> {
+        let (mut returned, mut at) = (Vec::new(), 0);
+        while let Some(&field) = words.get(at) {
+            at += 1;
+            let mut name = field;
+            if words.get(at).is_some_and(|word| word.eq_ignore_ascii_case(b"AS")) {
+                name = words
+                    .get(at + 1)
+                    .copied()
+                    .ok_or(Fail::fixed("RETURN path AS name - must be accompanied with NAME"))?;
+                at += 2;
+            }
+            returned.push(Returned { field, name });
+        }
+        Ok(returned)
+    }
+}
+
+/// The results of a page.
+#[derive(Default)]
+pub(super) struct Loader {
+    pub results: Vec<Loaded>,
+    /// Names and values of all results.
+    bytes: Vec<u8>,
+    fields: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// A result.
+pub(super) struct Loaded {
+    pub key: Box<[u8]>,
+    pub score: f32,
+    pub sort_key: SortKey,
+    pub payload: Option<Box<[u8]>>,
+    fields: Range<usize>,
+}
+
+impl Loader {
+    /// Whether fewer results were read than wanted.
+    pub fn is_short(&self, wanted: usize) -> bool {
+        self.results.len() < wanted
+    }
+
+    /// Names and values of a result.
+    pub fn fields(&self, result: &Loaded) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+        let fields = self.fields[result.fields.clone()].iter();
+        fields.map(|(name, value)| (&self.bytes[name.clone()], &self.bytes[value.clone()]))
+    }
+
+    /// Reads the results of the page.
+    pub fn load(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        searched: &Searched<'_, '_>,
+        found: &Found,
+    ) -> Outcome {
+        let options = searched.options;
+        for hit in found.hits.iter().skip(options.offset) {
+            if self.results.len() == options.count {
+                break;
+            }
+            let reads = !options.no_content || options.with_payloads;
+            if !reads {
+                self.results.push(Loaded::of(hit, 0..0));
+                continue;
+            }
+            ctx.pace(UNITS_PER_HIT)?;
+            with_hash(ctx, &hit.key, |hash| self.take(hit, hash, searched))?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, hit: &Hit, hash: &HashRef<'_>, searched: &Searched<'_, '_>) {
+        let schema = &searched.index.schema;
+        let document = Stored { schema, get: reader(hash, schema) };
+        if !document.fits() || !searched.condition.matches(&document) {
+            return;
+        }
+        let start = self.fields.len();
+        let options = searched.options;
+        match &options.returned {
+            _ if options.no_content => {}
+            Some(returned) => {
+                for Returned { field, name } in returned {
+                    self.return_field(hit, hash, schema, field, name);
+                }
+            }
+            None => self.all_fields(hash, options.sort.map(|(name, _)| name), schema),
+        }
+        let payload = schema.documents.payload_field.as_deref().and_then(|name| {
+            let mut payload = None;
+            read(hash, name, &mut |value: &[u8]| {
+                payload = Some(value).filter(|value| !value.is_empty()).map(Into::into);
+            });
+            payload
+        });
+        let fields = start..self.fields.len();
+        self.results.push(Loaded { payload, ..Loaded::of(hit, fields) });
+    }
+
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        let middle = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.fields.push((start..middle, middle..self.bytes.len()));
+    }
+
+    fn return_field(
+        &mut self,
+        hit: &Hit,
+        hash: &HashRef<'_>,
+        schema: &Schema,
+        field: &[u8],
+        name: &[u8],
+    ) {
+        let definition = schema.field(field).map(|number| &schema.fields[number]);
+        if field == b"__key" && definition.is_none() {
+            return self.push(name, &hit.key);
+        }
+        let source = definition.map_or(field, |definition| &definition.source);
+        let is_number = definition.is_some_and(|definition| definition.kind == FieldKind::Number);
+        read(hash, source, &mut |value| match parse_number(value) {
+            Some(number) if is_number => self.push(name, returned_number(number).as_bytes()),
+            _ => self.push(name, value),
+        });
+    }
+
+    /// All fields of a hash, that by which results are sorted first.
+    fn all_fields(&mut self, hash: &HashRef<'_>, sort: Option<&[u8]>, schema: &Schema) {
+        let sort = sort.and_then(|name| schema.field(name));
+        let sort = sort.map(|number| &schema.fields[number]);
+        if let Some(sort) = sort {
+            read(hash, &sort.source, &mut |value| self.push(&sort.name, value));
+        }
+        let (mut name_scratch, mut scratch) = (itoa::Buffer::new(), itoa::Buffer::new());
+        hash.each(&mut |field| {
+            let name = field.name.bytes(&mut name_scratch);
+            if sort.is_none_or(|sort| *sort.source != *name) {
+                self.push(name, field.value.bytes(&mut scratch));
+            }
+        });
+    }
+}
+
+impl Loaded {
+    fn of(hit: &Hit, fields: Range<usize>) -> Self {
+        Loaded {
+            key: hit.key.clone(),
+            score: hit.score,
+            sort_key: hit.sort_key.clone(),
+            payload: None,
+            fields,
+        }
+    }
+}
+
+/// Reads the fields of a schema from a hash.
+#[allow(clippy::type_complexity)]
+fn reader<'h>(
+    hash: &'h HashRef<'_>,
+    schema: &'h Schema,
+) -> impl Fn(usize, &mut dyn FnMut(&[u8])) -> bool + 'h {
+    move |number, each| read(hash, &schema.fields[number].source, each)
+}
+
+/// Passes the value of a field to `each`; false if there is none.
+fn read(hash: &HashRef<'_>, name: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
+    let mut scratch = itoa::Buffer::new();
+    let field = hash.get(name);
+    field.map(|field| each(field.value.bytes(&mut scratch))).is_some()
+}
+
+/// Calls `work` with the hash of a key, under its lock; does nothing if there is none.
+///
+/// # Errors
+/// If a slow script holds the key.
+fn with_hash(ctx: &mut Ctx<'_>, key: &[u8], work: impl FnOnce(&HashRef<'_>)) -> Outcome {
+    let db = ctx.db();
+    let gives_way = ctx.gives_way();
+    let crate::Executor { ks, shared, .. } = &mut *ctx.exec;
+    let key = ks.key(key);
+    let nested = ks.holds_any();
+    let is_kept = || shared.scripts.running.is_busy() || gives_way && shared.long.holds(key.hash);
+    if !nested && !ks.lock_unless(key.hash, is_kept) {
+        return Err(ctx.exec.kept_out());
+    }
+    let now_ms = ks.now_ms();
+    if let Some(hash) = ks.view(db, key).and_then(|view| view.hash(now_ms).ok()) {
+        work(&hash);
+    }
+    if !nested {
+        ks.unlock();
+    }
+    Ok(())
+}
+
+/// Sorts hits by a field that is not in the index: its values are read from the keys.
+pub(super) fn load_sorted(
+    ctx: &mut Ctx<'_>,
+    searched: &Searched<'_, '_>,
+    found: &mut Found,
+) -> Outcome {
+    let Some((name, is_descending)) = searched.options.sort else { return Ok(()) };
+    let Some(number) = searched.index.schema.field(name) else { return Ok(()) };
+    let source = &searched.index.schema.fields[number].source;
+    for hit in &mut found.hits {
+        ctx.pace(UNITS_PER_HIT)?;
+        let mut sort_key = SortKey::Missing;
+        with_hash(ctx, &hit.key, |hash| {
+            read(hash, source, &mut |value| sort_key = SortKey::Text(value.into()));
+        })?;
+        hit.sort_key = sort_key;
+    }
+    found
+        .hits
+        .sort_by(|a, b| a.sort_key.compare(&b.sort_key, is_descending).then(a.row.cmp(&b.row)));
+    Ok(())
+}
+
+/// A number as `RETURN` shows it.
+fn returned_number(number: f64) -> String {
+    if number.fract() == 0.0 && number.abs() < i64::MAX as f64 {
+        return (number as i64).to_string();
+    }
+    print_general(number, 12)
+}
+
+/// Prints a number with this number of significant digits, as `%.17g` of C does.
+pub(super) fn print_general(number: f64, digits: usize) -> String {
+    if !number.is_finite() {
+        let text = if number.is_nan() { "nan" } else { "inf" };
+        return if number < 0.0 { format!("-{text}") } else { text.to_string() };
+    }
+    let scientific = format!("{number:.*e}", digits - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text.to_string(),
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs());
+    }
+    let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
+    trimmed(&format!("{number:.decimals$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_printed_as_c_does() {
+        let cases = [
+            (0.1, 17, "0.10000000000000001"),
+            (100000.0, 17, "100000"),
+            (1e21, 17, "1e+21"),
+            (12345678901234567.0, 17, "12345678901234568"),
+            (1.23456789012345, 12, "1.23456789012"),
+            (0.00001, 12, "1e-05"),
+            (0.0, 17, "0"),
+            (-2.5, 17, "-2.5"),
+            (f64::NEG_INFINITY, 17, "-inf"),
+        ];
+        for (number, digits, text) in cases {
+            assert_eq!(print_general(number, digits), text);
+        }
+        assert_eq!(returned_number(16.0), "16");
+        assert_eq!(returned_number(1e21), "1e+21");
+    }
+}

@@ -1,0 +1,454 @@
+//! `FT.SEARCH`: its options, and the run of the query.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, Outcome};
+use crate::numbers::double;
+use crate::search::arguments::Arguments;
+use crate::search::create::is_language;
+use crate::search::load::{Loader, Returned, load_sorted};
+use crate::search::open::{OpenIndex, name_argument, open};
+use crate::search::reply;
+use petrel_resp::Protocol;
+use petrel_search::index::condition::Condition;
+use petrel_search::index::live::Suspension;
+use petrel_search::index::schema::{FieldKind, Schema};
+use petrel_search::index::search::{FIRST_STEP, Found, Order, Query, Run};
+use petrel_search::query::ast::{Node, NumericRange};
+use petrel_search::query::{self, Dialect, Fields, Parameters, Settings};
+use std::time::{Duration, Instant};
+
+/// Largest number of results, and of skipped ones.
+const RESULTS_MAX: u64 = 1_000_000;
+/// Default of `TIMEOUT`.
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// Time of a step that holds the index.
+const STEP_NANOS: u128 = 200_000;
+/// Hits beyond the page, in place of hits that have changed when they are read.
+const SPARE_HITS: usize = 8;
+
+const SCORERS: [&str; 9] = [
+    "TFIDF",
+    "TFIDF.DOCNORM",
+    "BM25",
+    "BM25STD",
+    "BM25STD.NORM",
+    "BM25STD.TANH",
+    "DISMAX",
+    "DOCSCORE",
+    "HAMMING",
+];
+
+/// Options of `FT.SEARCH`.
+#[derive(Default)]
+pub(super) struct Options<'a> {
+    pub no_content: bool,
+    pub with_scores: bool,
+    pub explains_score: bool,
+    pub with_payloads: bool,
+    pub with_sort_keys: bool,
+    /// Whether results are in the order of the documents' scores.
+    pub by_score: bool,
+    pub returned: Option<Vec<Returned<'a>>>,
+    pub sort: Option<(&'a [u8], bool)>,
+    pub offset: usize,
+    pub count: usize,
+    keys: Option<&'a [&'a [u8]]>,
+    ranges: Vec<NumericRange>,
+    /// A filter that no document passes: places are not indexed.
+    has_geo_filter: bool,
+    parameters: Parameters,
+    dialect: Dialect,
+    timeout: Option<Duration>,
+}
+
+/// The names of fields without texts.
+struct NoTexts;
+
+impl Fields for NoTexts {
+    fn text_field(&self, _: &[u8]) -> Option<usize> {
+        None
+    }
+
+    fn text_name(&self, _: usize) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// `FT.SEARCH index query ...`
+pub(super) fn search(ctx: &mut Ctx<'_>) -> Outcome {
+    let name = name_argument(ctx)?;
+    let text = *ctx.args().get(2).ok_or(Fail::fixed("No query string provided"))?;
+    let options = Options::parse(&mut Arguments::new(&ctx.args()[3..]), ctx.reply.protocol())?;
+    let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
+    let node = parse(text, &options)?;
+    let condition = condition(&node, &options, &index.schema)?;
+    let order = order(&options, &index.schema)?;
+    let mut searched = Searched { index: &index, options: &options, condition, order };
+    searched.answer(ctx)
+}
+
+/// `FT.EXPLAIN index query [DIALECT dialect]`
+pub(super) fn explain(ctx: &mut Ctx<'_>) -> Outcome {
+    let text = explanation(ctx)?;
+    ctx.reply.bulk(&text);
+    Ok(())
+}
+
+/// `FT.EXPLAINCLI index query [DIALECT dialect]`
+pub(super) fn explain_lines(ctx: &mut Ctx<'_>) -> Outcome {
+    let text = explanation(ctx)?;
+    let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+    ctx.reply.array(lines.len());
+    lines.iter().for_each(|line| ctx.reply.bulk(line));
+    Ok(())
+}
+
+fn explanation(ctx: &mut Ctx<'_>) -> Result<Vec<u8>, Fail> {
+    let name = name_argument(ctx)?;
+    let text = *ctx.args().get(2).ok_or(Fail::fixed("No query string provided"))?;
+    let options = Options::parse(&mut Arguments::new(&ctx.args()[3..]), ctx.reply.protocol())?;
+    let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
+    let node = parse(text, &options)?;
+    condition(&node, &options, &index.schema)?;
+    Ok(query::explain(&node, &NoTexts))
+}
+
+fn parse(text: &[u8], options: &Options<'_>) -> Result<Node, Fail> {
+    let settings = Settings {
+        dialect: options.dialect,
+        fields: &NoTexts,
+        parameters: &options.parameters,
+        is_stop_word: &|_| false,
+    };
+    query::parse(text, &settings).map_err(|error| Fail::new(error.text))
+}
+
+fn condition(node: &Node, options: &Options<'_>, schema: &Schema) -> Result<Condition, Fail> {
+    let condition = Condition::of(node, schema).map_err(|error| Fail::new(error.0))?;
+    if options.has_geo_filter {
+        return Ok(Condition::Nothing);
+    }
+    if options.ranges.is_empty() {
+        return Ok(condition);
+    }
+    let ranges = options.ranges.iter().map(|range| Condition::of_range(range, schema));
+    Ok(Condition::All(std::iter::once(condition).chain(ranges).collect()))
+}
+
+/// The order of the result in the index. If the index lacks the values to sort by, documents are
+/// found in the order of their rows.
+fn order(options: &Options<'_>, schema: &Schema) -> Result<Order, Fail> {
+    let Some((name, is_descending)) = options.sort else {
+        return Ok(if options.by_score { Order::Scores } else { Order::Rows });
+    };
+    let Some(field) = schema.field(name) else {
+        return Err(Fail::new([b"Property `", name, b"` not loaded nor in schema"].concat()));
+    };
+    let definition = &schema.fields[field];
+    match definition.is_sortable || definition.kind == FieldKind::Number {
+        true => Ok(Order::Field { field, is_descending }),
+        false => Ok(Order::Rows),
+    }
+}
+
+/// A query of one call.
+pub(super) struct Searched<'s, 'a> {
+    pub index: &'s OpenIndex,
+    pub options: &'s Options<'a>,
+    pub condition: Condition,
+    pub order: Order,
+}
+
+impl Searched<'_, '_> {
+    fn answer(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
+        let options = self.options;
+        ctx.exec.ks.wait_for_indexes();
+        let sorts_later = options.sort.is_some() && self.order == Order::Rows;
+        let mut spare = SPARE_HITS;
+        loop {
+            let page = options.offset + options.count;
+            let needed = match () {
+                () if options.count == 0 => 0,
+                () if sorts_later => RESULTS_MAX as usize,
+                () => page + if options.no_content { 0 } else { spare },
+            };
+            let now_ms = ctx.exec.ks.now_ms();
+            let grown = self.index.live.expire_fields(now_ms);
+            ctx.exec.ks.count_foreign(grown);
+            let query = Query {
+                condition: std::mem::replace(&mut self.condition, Condition::Nothing),
+                keys: self.keys(ctx),
+                order: self.order,
+                needed,
+                now_ms,
+            };
+            let (mut found, timed_out) = run(ctx, self, &query)?;
+            self.condition = query.condition;
+            if sorts_later {
+                load_sorted(ctx, self, &mut found)?;
+            }
+            let found_all = found.hits.len() < needed;
+            let mut loader = Loader::default();
+            loader.load(ctx, self, &found)?;
+            // Documents that changed meanwhile may have left the page short.
+            if loader.is_short(options.count) && !found_all && !timed_out {
+                spare = spare * 8 + options.count;
+                continue;
+            }
+            return reply::write(ctx, options, found.total, &loader, timed_out);
+        }
+    }
+
+    fn keys(&self, ctx: &Ctx<'_>) -> Option<Vec<(u64, Box<[u8]>)>> {
+        let keys = self.options.keys?;
+        let each = keys.iter().map(|&key| (ctx.exec.ks.hash(key).bits(), key.into()));
+        Some(each.collect())
+    }
+}
+
+/// Runs a query in steps; returns the result, and whether the time ended before.
+fn run(
+    ctx: &mut Ctx<'_>,
+    searched: &Searched<'_, '_>,
+    query: &Query,
+) -> Result<(Found, bool), Fail> {
+    let live = &searched.index.live;
+    let timeout = searched.options.timeout.unwrap_or(TIMEOUT);
+    let started = Instant::now();
+    let mut len = FIRST_STEP;
+    let mut run: Option<Run<'_>> = None;
+    let mut suspension: Option<Suspension> = None;
+    loop {
+        let step_started = Instant::now();
+        let contents = live.read();
+        // Cleared contents have nothing of the run's moment: it begins again.
+        if run.as_ref().is_some_and(|run| !run.is_of(&contents)) {
+            (run, suspension) = (None, None);
+        }
+        let current = run.get_or_insert_with(|| Run::new(query, &contents));
+        let is_over = current.step(&contents, len);
+        if !is_over && suspension.is_none() {
+            suspension = Some(live.suspend(current.stamp()));
+        }
+        drop(contents);
+        let is_late = !timeout.is_zero() && started.elapsed() >= timeout && !is_over;
+        if is_over || is_late {
+            drop(suspension);
+            return Ok((run.map(Run::finish).unwrap_or_default(), is_late));
+        }
+        let nanos = step_started.elapsed().as_nanos();
+        len = if nanos > STEP_NANOS { (len / 2).max(1024) } else { len.saturating_mul(2) };
+        if !ctx.exec.yield_within_unless_busy() {
+            return Err(ctx.exec.kept_out());
+        }
+        ctx.pace(nanos as usize / 16)?;
+    }
+}
+
+impl<'a> Options<'a> {
+    fn parse(arguments: &mut Arguments<'a>, protocol: Protocol) -> Result<Self, Fail> {
+        let mut options = Options { count: 10, ..Options::default() };
+        while let Some(word) = arguments.next() {
+            let upper = word.to_ascii_uppercase();
+            let is_known = options.flag(&upper)
+                || options.list_option(&upper, arguments)?
+                || options.value_option(&upper, arguments, protocol)?
+                || options.highlight(&upper, arguments)?;
+            if !is_known {
+                // Positions count from the query on.
+                let position = arguments.position();
+                let text = String::from_utf8_lossy(word);
+                let text = format!("Unknown argument `{text}` at position {position} for <main>");
+                return Err(Fail::new(text));
+            }
+        }
+        if options.explains_score && !options.with_scores {
+            return Err(Fail::fixed("EXPLAINSCORE must be accompanied with WITHSCORES"));
+        }
+        Ok(options)
+    }
+
+    fn flag(&mut self, upper: &[u8]) -> bool {
+        match upper {
+            b"NOCONTENT" => self.no_content = true,
+            b"WITHSCORES" => self.with_scores = true,
+            b"WITHPAYLOADS" => self.with_payloads = true,
+            b"WITHSORTKEYS" => self.with_sort_keys = true,
+            b"EXPLAINSCORE" => self.explains_score = true,
+            // These matter to texts; the total is always exact.
+            b"VERBATIM" | b"NOSTOPWORDS" | b"INORDER" | b"WITHCOUNT" | b"WITHOUTCOUNT" => {}
+            _ => return false,
+        }
+        true
+    }
+
+    fn list_option(&mut self, upper: &[u8], arguments: &mut Arguments<'a>) -> Result<bool, Fail> {
+        match upper {
+            b"RETURN" => self.returned = Some(Returned::parse(arguments.list("RETURN")?)?),
+            b"INKEYS" => self.keys = Some(arguments.list("INKEYS")?),
+            b"INFIELDS" => {
+                arguments.list("INFIELDS")?;
+            }
+            b"PARAMS" => {
+                let list = arguments.list("PARAMS")?;
+                if list.is_empty() || list.len() % 2 == 1 {
+                    return Err(Fail::fixed("Parameters must be specified in PARAM VALUE pairs"));
+                }
+                for pair in list.chunks_exact(2) {
+                    let added = self.parameters.add(pair[0], pair[1]);
+                    added.map_err(|error| Fail::new(error.text))?;
+                }
+            }
+            b"FILTER" => self.ranges.push(range(arguments)?),
+            b"GEOFILTER" => {
+                for _ in 0..5 {
+                    let missing = Fail::fixed("GEOFILTER requires 5 arguments");
+                    arguments.next().ok_or(missing)?;
+                }
+                self.has_geo_filter = true;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn value_option(
+        &mut self,
+        upper: &[u8],
+        arguments: &mut Arguments<'a>,
+        protocol: Protocol,
+    ) -> Result<bool, Fail> {
+        match upper {
+            b"LIMIT" => self.limit(arguments)?,
+            b"SORTBY" => {
+                if self.sort.is_some() {
+                    return Err(Fail::fixed("Multiple SORTBY steps are not allowed"));
+                }
+                let name = arguments.next().ok_or(Fail::fixed("Bad SORTBY arguments"))?;
+                let is_descending = !arguments.take("ASC") && arguments.take("DESC");
+                self.sort = Some((name, is_descending));
+            }
+            b"DIALECT" => {
+                let text = arguments.next().ok_or(Fail::fixed("Need an argument for DIALECT"))?;
+                let number = crate::numbers::integer(text).ok();
+                let dialect = number.and_then(|number| Dialect::of(u32::try_from(number).ok()?));
+                self.dialect = dialect
+                    .ok_or(Fail::fixed("DIALECT requires a non negative integer >=1 and <= 4"))?;
+            }
+            b"TIMEOUT" => {
+                let bad = Fail::fixed("TIMEOUT requires a non negative integer");
+                let text = arguments.next().ok_or(Fail::fixed("Need an argument for TIMEOUT"))?;
+                let number = crate::numbers::integer(text).ok();
+                let millis = number.and_then(|number| u64::try_from(number).ok()).ok_or(bad)?;
+                self.timeout = Some(Duration::from_millis(millis));
+            }
+            b"SLOP" => {
+                arguments.number("SLOP")?;
+            }
+            b"LANGUAGE" => {
+                if !is_language(arguments.value("LANGUAGE")?) {
+                    return Err(Fail::fixed("No such language"));
+                }
+            }
+            b"SCORER" => {
+                let name = arguments.value("SCORER")?;
+                if !SCORERS.iter().any(|scorer| scorer.as_bytes() == name) {
+                    return Err(Fail::new([b"No such scorer ", name].concat()));
+                }
+                self.by_score = name == b"DOCSCORE";
+            }
+            b"EXPANDER" | b"PAYLOAD" => {
+                arguments.value("EXPANDER")?;
+            }
+            b"FORMAT" => format(arguments, protocol)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn limit(&mut self, arguments: &mut Arguments<'a>) -> Outcome {
+        let mut number = || {
+            let text = arguments.next().ok_or(Fail::fixed("LIMIT requires two arguments"))?;
+            let number = crate::numbers::integer(text).ok();
+            let number = number.and_then(|number| u64::try_from(number).ok());
+            number.ok_or(Fail::fixed("LIMIT needs two numeric arguments"))
+        };
+        let (offset, count) = (number(), number());
+        let count = count?;
+        let offset = offset?;
+        if count > RESULTS_MAX {
+            return Err(Fail::fixed("LIMIT exceeds maximum of 1000000"));
+        }
+        if offset > RESULTS_MAX {
+            return Err(Fail::fixed("OFFSET exceeds maximum of 1000000"));
+        }
+        (self.offset, self.count) = (offset as usize, count as usize);
+        Ok(())
+    }
+
+    /// `SUMMARIZE` and `HIGHLIGHT`, which change texts only.
+    fn highlight(&mut self, upper: &[u8], arguments: &mut Arguments<'a>) -> Result<bool, Fail> {
+        match upper {
+            b"SUMMARIZE" => loop {
+                match () {
+                    () if arguments.take("FIELDS") => {
+                        arguments.list("FIELDS")?;
+                    }
+                    () if arguments.take("FRAGS") => {
+                        arguments.number("FRAGS")?;
+                    }
+                    () if arguments.take("LEN") => {
+                        arguments.number("LEN")?;
+                    }
+                    () if arguments.take("SEPARATOR") => {
+                        arguments.value("SEPARATOR")?;
+                    }
+                    () => return Ok(true),
+                }
+            },
+            b"HIGHLIGHT" => loop {
+                match () {
+                    () if arguments.take("FIELDS") => {
+                        arguments.list("FIELDS")?;
+                    }
+                    () if arguments.take("TAGS") => {
+                        arguments.value("TAGS")?;
+                        arguments.value("TAGS")?;
+                    }
+                    () => return Ok(true),
+                }
+            },
+            _ => Ok(false),
+        }
+    }
+}
+
+fn format(arguments: &mut Arguments<'_>, protocol: Protocol) -> Outcome {
+    let name = arguments.value("FORMAT")?;
+    match () {
+        () if name.eq_ignore_ascii_case(b"STRING") => Ok(()),
+        () if !name.eq_ignore_ascii_case(b"EXPAND") => {
+            Err(Fail::new([b"FORMAT ", name, b" is not supported"].concat()))
+        }
+        () if protocol == Protocol::Resp2 => {
+            Err(Fail::fixed("EXPAND format is only supported with RESP3"))
+        }
+        () => Err(Fail::fixed("EXPAND format is only supported with JSON")),
+    }
+}
+
+/// `FILTER field min max`
+fn range(arguments: &mut Arguments<'_>) -> Result<NumericRange, Fail> {
+    let mut word = || arguments.next().ok_or(Fail::fixed("FILTER requires 3 arguments"));
+    let (field, min, max) = (word()?, word()?, word()?);
+    let end = |text: &[u8], which: &str| {
+        let (number, includes) = match text {
+            [b'(', rest @ ..] => (rest, false),
+            _ => (text, true),
+        };
+        let bad = || Fail::new([format!("Bad {which} range: ").as_bytes(), text].concat());
+        double::parse_bound(number).map(|number| (number, includes)).ok_or_else(bad)
+    };
+    let ((min, includes_min), (max, includes_max)) = (end(min, "lower")?, end(max, "upper")?);
+    Ok(NumericRange { field: field.into(), min, max, includes_min, includes_max })
+}

@@ -1,0 +1,583 @@
+//! Contents of an index: the present state, and what running queries need of the past.
+//!
+//! A change replaces values in place. While a query is suspended, the values that it may still need
+//! are kept as an earlier version. A query of stamp S skips rows that have changed since S, and
+//! takes their versions of S instead.
+
+use crate::index::document::{Document, Value, Values};
+use crate::index::field::{FieldStore, Misfit, value_bytes};
+use crate::index::schema::{FieldKind, Schema, parse_number};
+use crate::structures::documents::Documents;
+use std::collections::{BTreeSet, HashMap};
+use std::mem::size_of;
+use std::num::NonZeroI64;
+use std::ops::Range;
+
+/// Maximum bytes of an error's text.
+const ERROR_MAX: usize = 128;
+
+/// A change of one document.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'c> {
+    /// The key.
+    pub key: &'c [u8],
+    /// Hash of the key.
+    pub hash: u64,
+    /// Position among the changes of the key.
+    pub sequence: u64,
+    /// The change itself.
+    pub kind: ChangeKind<'c>,
+}
+
+/// Kinds of changes.
+#[derive(Clone, Copy, Debug)]
+pub enum ChangeKind<'c> {
+    /// The key has no document any more.
+    Remove,
+    /// Only the expiry of the key changed.
+    Expire(Option<i64>),
+    /// Values of fields. Unnamed fields keep theirs, unless it `is_whole`: then they are removed.
+    Put {
+        /// Whether all values are stated.
+        is_whole: bool,
+        /// Expiry of the key in Unix milliseconds.
+        expiry: Option<i64>,
+        /// The fields.
+        fields: &'c [FieldChange],
+        /// Bytes that the fields refer to.
+        bytes: &'c [u8],
+    },
+}
+
+/// A changed field.
+#[derive(Clone, Debug)]
+pub struct FieldChange {
+    /// Number of the field; that after the last is the score.
+    pub number: u16,
+    /// Bytes of the value; none if the document lacks the field.
+    pub value: Option<Range<usize>>,
+    /// Expiry of the field in Unix milliseconds.
+    pub expiry: Option<i64>,
+}
+
+/// Circumstances of a change.
+#[derive(Clone, Copy, Debug)]
+pub struct Applying {
+    /// Stamp of the latest suspended query.
+    pub snapshot: Option<u64>,
+    /// Whether another change of the key may be applied later that was made earlier.
+    pub in_flight: bool,
+}
+
+/// An earlier version of a document.
+#[derive(Debug)]
+pub struct Version {
+    /// The key.
+    pub key: Box<[u8]>,
+    /// Stamps from which and before which it was valid.
+    pub stamps: Range<u64>,
+    /// Expiry of the key in Unix milliseconds.
+    pub expiry: Option<i64>,
+    /// Score of the document.
+    pub score: f32,
+    /// The row, which orders results.
+    pub row: u32,
+    /// The values.
+    pub values: Values,
+}
+
+/// Failures of a field.
+#[derive(Clone, Debug, Default)]
+pub struct FieldErrors {
+    /// Number of failures.
+    pub count: u64,
+    /// The last one.
+    pub last: Option<Failure>,
+}
+
+/// A value that does not fit its field.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Text of the error.
+    pub text: Box<[u8]>,
+    /// Key of the document.
+    pub key: Box<[u8]>,
+}
+
+/// Contents of an index.
+#[derive(Debug)]
+pub struct Contents {
+    documents: Documents,
+    fields: Vec<FieldStore>,
+    kinds: Vec<FieldKind>,
+    default_score: f32,
+    /// The stamp at the beginning, which tells these contents from those before a flush.
+    born: u64,
+    stamp: u64,
+    /// Values of hidden documents.
+    hidden: HashMap<u32, Values>,
+    /// Expiries of fields, by row.
+    expiries: HashMap<u32, Vec<(u16, i64)>>,
+    /// The earliest expiry of each row with such fields.
+    due: BTreeSet<(i64, u32)>,
+    /// Removed documents of which an earlier change may still come, with the removal's number.
+    tombstones: Vec<(u64, u64)>,
+    versions: Vec<Version>,
+    errors: Vec<FieldErrors>,
+    failures: FieldErrors,
+    field_bytes: usize,
+    version_bytes: usize,
+    hidden_bytes: usize,
+}
+
+impl Contents {
+    /// Contents without documents. `stamp` is above those of all earlier contents.
+    pub fn new(schema: &Schema, stamp: u64) -> Self {
+        let mut contents = Contents {
+            documents: Documents::default(),
+            fields: Vec::new(),
+            kinds: Vec::new(),
+            default_score: schema.documents.score.unwrap_or(1.0) as f32,
+            born: stamp,
+            stamp,
+            hidden: HashMap::new(),
+            expiries: HashMap::new(),
+            due: BTreeSet::new(),
+            tombstones: Vec::new(),
+            versions: Vec::new(),
+            errors: Vec::new(),
+            failures: FieldErrors::default(),
+            field_bytes: 0,
+            version_bytes: 0,
+            hidden_bytes: 0,
+        };
+        contents.add_fields(schema);
+        contents
+    }
+
+    /// Adds the fields of a schema beyond the present ones. No document has values for them yet.
+    pub fn add_fields(&mut self, schema: &Schema) {
+        for field in &schema.fields[self.fields.len()..] {
+            let mut store = FieldStore::new(field);
+            for row in self.documents.visible().iter() {
+                store.set_missing(row, true);
+            }
+            self.field_bytes += store.footprint() + size_of::<FieldStore>();
+            self.fields.push(store);
+            self.kinds.push(field.kind.clone());
+            self.errors.push(FieldErrors::default());
+        }
+        let old = std::mem::take(&mut self.hidden);
+        for (row, values) in old {
+            let mut values = values.into_vec();
+            values.resize(self.fields.len(), Value::Missing);
+            self.hidden.insert(row, values.into());
+        }
+    }
+
+    /// The stamp of the last change.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// The stamp at the beginning: that of no other contents of the index.
+    pub fn born(&self) -> u64 {
+        self.born
+    }
+
+    /// The documents.
+    pub fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
+    /// Number of documents that queries can see.
+    pub fn len(&self) -> usize {
+        self.documents.visible().len()
+    }
+
+    /// Whether no document can be seen.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Contents of a field.
+    pub fn field(&self, number: usize) -> Option<&FieldStore> {
+        self.fields.get(number)
+    }
+
+    /// Versions that suspended queries may need.
+    pub fn versions(&self) -> &[Version] {
+        &self.versions
+    }
+
+    /// Failures of each field.
+    pub fn errors(&self) -> &[FieldErrors] {
+        &self.errors
+    }
+
+    /// Failures of all fields.
+    pub fn failures(&self) -> &FieldErrors {
+        &self.failures
+    }
+
+    /// Bytes on the heap.
+    pub fn footprint(&self) -> usize {
+        // A set of expiries has about 24 bytes for each.
+        let expiries = self.expiries.capacity() * (size_of::<(u32, Vec<(u16, i64)>)>() + 1)
+            + self.due.len() * (24 + 2 * size_of::<(u16, i64)>());
+        self.documents.footprint()
+            + self.field_bytes
+            + self.version_bytes
+            + self.hidden_bytes
+            + self.hidden.capacity() * (size_of::<(u32, Values)>() + 1)
+            + self.versions.capacity() * size_of::<Version>()
+            + self.tombstones.capacity() * size_of::<(u64, u64)>()
+            + expiries
+    }
+
+    /// Begins changes that queries see at once.
+    pub fn begin(&mut self) {
+        self.stamp += 1;
+    }
+
+    /// Forgets versions that ended before the earliest suspended query began (`None`: there is
+    /// none), and removals of which no earlier change can come.
+    pub fn clean(&mut self, earliest: Option<u64>, mut in_flight: impl FnMut(u64) -> bool) {
+        if !self.versions.is_empty() {
+            self.versions
+                .retain(|version| earliest.is_some_and(|earliest| version.stamps.end > earliest));
+            self.version_bytes = self.versions.iter().map(Version::bytes).sum();
+            if self.versions.is_empty() {
+                self.versions = Vec::new();
+            }
+        }
+        if !self.tombstones.is_empty() {
+            self.tombstones.retain(|&(hash, _)| in_flight(hash));
+        }
+    }
+
+    /// Applies a change. Later changes of the same document win, whatever comes first.
+    pub fn apply(&mut self, change: &Change<'_>, applying: Applying) {
+        let found = self.documents.find(change.hash, change.key);
+        let latest = match found {
+            Some(row) => self.documents.get(row).map_or(0, |document| document.sequence),
+            None => self.removed_at(change.hash),
+        };
+        if latest > change.sequence {
+            return;
+        }
+        match change.kind {
+            ChangeKind::Remove => {
+                if let Some(row) = found {
+                    self.keep_version(row, applying.snapshot);
+                    self.remove(row);
+                }
+                if applying.in_flight {
+                    self.tombstones.push((change.hash, change.sequence));
+                }
+            }
+            ChangeKind::Expire(expiry) => {
+                let Some(row) = found else { return };
+                self.keep_version(row, applying.snapshot);
+                self.touch(row, change.sequence, expiry);
+            }
+            ChangeKind::Put { is_whole, expiry, fields, bytes } => {
+                let row = match found {
+                    Some(row) => row,
+                    None => match self.documents.add(change.hash, change.key) {
+                        Some(row) => row,
+                        None => return,
+                    },
+                };
+                if found.is_some() {
+                    self.keep_version(row, applying.snapshot);
+                } else {
+                    self.documents.get_mut(row).score = self.default_score;
+                }
+                self.touch(row, change.sequence, expiry);
+                self.put(row, found.is_none(), is_whole, fields, bytes);
+            }
+        }
+    }
+
+    /// Number of the last removal of a key with this hash.
+    fn removed_at(&self, hash: u64) -> u64 {
+        let removals = self.tombstones.iter().filter(|(removed, _)| *removed == hash);
+        removals.map(|&(_, sequence)| sequence).max().unwrap_or(0)
+    }
+
+    fn touch(&mut self, row: u32, sequence: u64, expiry: Option<i64>) {
+        let document = self.documents.get_mut(row);
+        document.sequence = sequence;
+        document.stamp = self.stamp;
+        // The year 1970 is past as well.
+        document.expiry = expiry.and_then(|at| NonZeroI64::new(at.max(1)));
+    }
+
+    /// Keeps the present values of a document that is about to change, if a suspended query can see
+    /// them.
+    fn keep_version(&mut self, row: u32, snapshot: Option<u64>) {
+        let Some(document) = self.documents.get(row) else { return };
+        if document.is_hidden || snapshot.is_none_or(|snapshot| document.stamp > snapshot) {
+            return;
+        }
+        let version = Version {
+            key: document.key.clone(),
+            stamps: document.stamp..self.stamp,
+            expiry: document.expiry.map(NonZeroI64::get),
+            score: document.score,
+            row,
+            values: self.fields.iter().map(|field| field.get(row)).collect(),
+        };
+        self.version_bytes += version.bytes();
+        self.versions.push(version);
+    }
+
+    fn change_field<R>(
+        &mut self,
+        number: usize,
+        change: impl FnOnce(&mut FieldStore) -> R,
+    ) -> Option<R> {
+        let field = self.fields.get_mut(number)?;
+        let before = field.footprint();
+        let result = change(field);
+        self.field_bytes = self.field_bytes + field.footprint() - before;
+        Some(result)
+    }
+
+    fn put(
+        &mut self,
+        row: u32,
+        is_new: bool,
+        is_whole: bool,
+        fields: &[FieldChange],
+        bytes: &[u8],
+    ) {
+        if is_whole {
+            self.set_expiries(row, Vec::new());
+        }
+        if fields.iter().any(|field| field.expiry.is_some()) || !self.expiries.is_empty() {
+            self.change_expiries(row, fields);
+        }
+        if let Some(score) =
+            fields.iter().find(|field| usize::from(field.number) == self.fields.len())
+        {
+            let text = score.value.clone().and_then(|value| bytes.get(value));
+            let number = text.and_then(parse_number);
+            let score = number.map_or(self.default_score, |score| score as f32);
+            self.documents.get_mut(row).score = score;
+        }
+        if self.hidden.contains_key(&row) {
+            self.put_hidden(row, is_whole, fields, bytes);
+            return;
+        }
+        if is_new {
+            for number in 0..self.fields.len() {
+                if self.fields[number].missing().is_some() {
+                    self.change_field(number, |field| field.set_missing(row, true));
+                }
+            }
+        } else if is_whole {
+            let named = |number| fields.iter().any(|field| usize::from(field.number) == number);
+            for number in (0..self.fields.len()).filter(|&number| !named(number)) {
+                self.change_field(number, |field| field.set(row, &Value::Missing));
+            }
+        }
+        let mut misfits = Vec::new();
+        for field in fields {
+            let text = field.value.clone().and_then(|value| bytes.get(value));
+            let number = usize::from(field.number);
+            if let Some(Err(Misfit)) = self.change_field(number, |store| store.set_text(row, text))
+            {
+                misfits.push(number);
+                self.note_failure(number, row, text.unwrap_or_default());
+            }
+        }
+        if misfits.is_empty() {
+            self.documents.hide(row, false);
+        } else {
+            self.hide(row, &misfits);
+        }
+    }
+
+    /// Takes a document with values that do not fit out of the fields.
+    fn hide(&mut self, row: u32, misfits: &[usize]) {
+        let mut values: Values = self.fields.iter().map(|field| field.get(row)).collect();
+        misfits.iter().for_each(|&number| values[number] = Value::Misfit);
+        self.clear_row(row);
+        self.documents.hide(row, true);
+        self.hidden_bytes += values_bytes(&values);
+        self.hidden.insert(row, values);
+    }
+
+    /// Changes values of a hidden document, and shows it once all fit.
+    fn put_hidden(&mut self, row: u32, is_whole: bool, fields: &[FieldChange], bytes: &[u8]) {
+        let Some(mut values) = self.hidden.remove(&row) else { return };
+        self.hidden_bytes -= values_bytes(&values);
+        if is_whole {
+            values.fill(Value::Missing);
+        }
+        for field in fields {
+            let number = usize::from(field.number);
+            let Some(value) = values.get_mut(number) else { continue };
+            let text = field.value.clone().and_then(|value| bytes.get(value));
+            // The field converts the text; the row is not searched while it is hidden.
+            let set = self.fields[number].set_text(row, text);
+            *value = if set.is_ok() { self.fields[number].get(row) } else { Value::Misfit };
+            self.fields[number].set(row, &Value::Missing);
+            self.fields[number].set_missing(row, false);
+            if set.is_err() {
+                self.note_failure(number, row, text.unwrap_or_default());
+            }
+        }
+        self.show_if_fit(row, values);
+    }
+
+    /// Puts a document into the fields if all values fit, else it stays hidden.
+    fn show_if_fit(&mut self, row: u32, values: Values) {
+        if values.contains(&Value::Misfit) {
+            self.hidden_bytes += values_bytes(&values);
+            self.hidden.insert(row, values);
+            return;
+        }
+        for (number, value) in values.iter().enumerate() {
+            self.change_field(number, |field| {
+                field.set_missing(row, *value == Value::Missing);
+                field.set(row, value);
+            });
+        }
+        self.documents.hide(row, false);
+    }
+
+    fn note_failure(&mut self, number: usize, row: u32, text: &[u8]) {
+        let key = self.documents.get(row).map(|document| document.key.clone());
+        let text = &text[..text.len().min(ERROR_MAX)];
+        let text = [b"Invalid numeric value: '", text, b"'"].concat();
+        let last = Some(Failure { text: text.into(), key: key.unwrap_or_default() });
+        for errors in [&mut self.errors[number], &mut self.failures] {
+            errors.count += 1;
+            errors.last.clone_from(&last);
+        }
+    }
+
+    fn clear_row(&mut self, row: u32) {
+        for number in 0..self.fields.len() {
+            self.change_field(number, |field| {
+                field.set(row, &Value::Missing);
+                field.set_missing(row, false);
+            });
+        }
+    }
+
+    fn remove(&mut self, row: u32) {
+        match self.hidden.remove(&row) {
+            Some(values) => self.hidden_bytes -= values_bytes(&values),
+            None => self.clear_row(row),
+        }
+        self.set_expiries(row, Vec::new());
+        self.documents.remove(row);
+    }
+
+    fn change_expiries(&mut self, row: u32, fields: &[FieldChange]) {
+        let mut expiries = self.expiries.get(&row).cloned().unwrap_or_default();
+        for field in fields {
+            expiries.retain(|(number, _)| *number != field.number);
+            expiries.extend(field.expiry.map(|at| (field.number, at)));
+        }
+        self.set_expiries(row, expiries);
+    }
+
+    fn set_expiries(&mut self, row: u32, expiries: Vec<(u16, i64)>) {
+        let earliest = |expiries: &Vec<(u16, i64)>| expiries.iter().map(|(_, at)| *at).min();
+        if let Some(old) = self.expiries.remove(&row).as_ref().and_then(earliest) {
+            self.due.remove(&(old, row));
+        }
+        if let Some(at) = earliest(&expiries) {
+            self.due.insert((at, row));
+            self.expiries.insert(row, expiries);
+        }
+    }
+
+    /// Whether fields have expired at a time in Unix milliseconds that are still indexed.
+    pub fn has_expired_fields(&self, now_ms: i64) -> bool {
+        self.due.first().is_some_and(|&(at, _)| at <= now_ms)
+    }
+
+    /// Removes the fields that have expired at a time in Unix milliseconds.
+    pub fn expire_fields(&mut self, now_ms: i64, snapshot: Option<u64>) {
+        if !self.has_expired_fields(now_ms) {
+            return;
+        }
+        self.begin();
+        while let Some(&(at, row)) = self.due.first()
+            && at <= now_ms
+        {
+            let expiries = self.expiries.get(&row).cloned().unwrap_or_default();
+            let (expired, left): (Vec<_>, Vec<_>) =
+                expiries.into_iter().partition(|(_, at)| *at <= now_ms);
+            self.set_expiries(row, left);
+            self.keep_version(row, snapshot);
+            self.documents.get_mut(row).stamp = self.stamp;
+            let hidden = self.hidden.remove(&row);
+            if let Some(mut values) = hidden {
+                self.hidden_bytes -= values_bytes(&values);
+                for (number, _) in expired {
+                    if let Some(value) = values.get_mut(usize::from(number)) {
+                        *value = Value::Missing;
+                    }
+                }
+                self.show_if_fit(row, values);
+                continue;
+            }
+            for (number, _) in expired {
+                let number = usize::from(number);
+                if number == self.fields.len() {
+                    self.documents.get_mut(row).score = self.default_score;
+                }
+                self.change_field(number, |field| field.set(row, &Value::Missing));
+            }
+        }
+    }
+
+    /// A document's present values.
+    pub fn row(&self, row: u32) -> Row<'_> {
+        Row { contents: self, row }
+    }
+}
+
+fn values_bytes(values: &Values) -> usize {
+    size_of_val(&**values) + values.iter().map(value_bytes).sum::<usize>()
+}
+
+impl Version {
+    fn bytes(&self) -> usize {
+        self.key.len() + values_bytes(&self.values)
+    }
+}
+
+/// A document of an index.
+#[derive(Clone, Copy)]
+pub struct Row<'c> {
+    contents: &'c Contents,
+    row: u32,
+}
+
+impl Document for Row<'_> {
+    fn number(&self, field: usize) -> Option<f64> {
+        match self.contents.field(field) {
+            Some(FieldStore::Numbers(store)) => store.number(self.row),
+            _ => None,
+        }
+    }
+
+    fn any_tag(&self, field: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        match self.contents.field(field) {
+            Some(FieldStore::Tags(store)) => store.tags_of(self.row).any(each),
+            _ => false,
+        }
+    }
+
+    fn is_missing(&self, field: usize) -> bool {
+        self.contents.field(field).is_none_or(|field| field.is_missing(self.row))
+    }
+}

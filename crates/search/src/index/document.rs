@@ -1,0 +1,104 @@
+//! Values of a document, for conditions: from the columns of an index, from an earlier version, or
+//! as they are stored at the key.
+
+use crate::index::schema::{FieldKind, Schema, fold, parse_number, split_tags};
+use std::sync::Arc;
+
+/// Values of a document by the fields of a schema.
+pub trait Document {
+    /// The number of a NUMERIC field.
+    fn number(&self, field: usize) -> Option<f64>;
+
+    /// Passes the tags of a TAG field to `each` until it returns true; returns whether it did.
+    fn any_tag(&self, field: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+
+    /// Whether the document lacks the field.
+    fn is_missing(&self, field: usize) -> bool;
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Value {
+    /// The document lacks the field.
+    #[default]
+    Missing,
+    /// A number.
+    Number(f64),
+    /// Tags, and the whole value if documents can be sorted by the field.
+    Tags(Box<[Arc<[u8]>]>, Option<Box<[u8]>>),
+    /// A value that does not fit the field's kind.
+    Misfit,
+}
+
+/// All values of a document.
+pub type Values = Box<[Value]>;
+
+impl Document for [Value] {
+    fn number(&self, field: usize) -> Option<f64> {
+        match self.get(field) {
+            Some(Value::Number(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
+    fn any_tag(&self, field: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        match self.get(field) {
+            Some(Value::Tags(tags, _)) => tags.iter().any(|tag| each(tag)),
+            _ => false,
+        }
+    }
+
+    fn is_missing(&self, field: usize) -> bool {
+        matches!(self.get(field), None | Some(Value::Missing))
+    }
+}
+
+/// A document as it is stored: `get` returns the text of a field of the schema.
+pub struct Stored<'s, F> {
+    /// The schema.
+    pub schema: &'s Schema,
+    /// Reads a field.
+    pub get: F,
+}
+
+impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Stored<'_, F> {
+    /// Whether every value fits its field's kind.
+    pub fn fits(&self) -> bool {
+        self.schema.fields.iter().enumerate().all(|(number, field)| {
+            let mut fits = true;
+            if field.kind == FieldKind::Number {
+                (self.get)(number, &mut |text| fits = parse_number(text).is_some());
+            }
+            fits
+        })
+    }
+}
+
+impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Document for Stored<'_, F> {
+    fn number(&self, field: usize) -> Option<f64> {
+        let mut number = None;
+        (self.get)(field, &mut |text| number = parse_number(text));
+        number
+    }
+
+    fn any_tag(&self, field: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let definition = &self.schema.fields[field];
+        let FieldKind::Tag { separator, is_case_sensitive, .. } = definition.kind else {
+            return false;
+        };
+        let (mut found, mut folded) = (false, Vec::new());
+        (self.get)(field, &mut |text| {
+            found = split_tags(text, separator)
+                .filter(|tag| definition.indexes_empty || !tag.is_empty())
+                .any(|tag| {
+                    fold(tag, is_case_sensitive, &mut folded);
+                    each(&folded)
+                });
+        });
+        found
+    }
+
+    fn is_missing(&self, field: usize) -> bool {
+        !(self.get)(field, &mut |_| ())
+    }
+}

@@ -1,0 +1,378 @@
+//! Contents of one field of an index, by its kind. A new kind is a variant of [`FieldStore`].
+
+use crate::index::document::Value;
+use crate::index::schema::{Field, FieldKind, fold, parse_number, split_tags};
+use crate::structures::column::Column;
+use crate::structures::id_set::IdSet;
+use crate::structures::numbers::Numbers;
+use crate::structures::tags::{TagId, Tags};
+use std::mem::size_of;
+
+/// A value that does not fit the kind of its field.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Misfit;
+
+/// Contents of a field.
+#[derive(Debug)]
+pub enum FieldStore {
+    /// Tags.
+    Tags(TagStore),
+    /// Numbers.
+    Numbers(NumberStore),
+}
+
+/// Contents of a TAG field.
+#[derive(Debug)]
+pub struct TagStore {
+    separator: u8,
+    is_case_sensitive: bool,
+    indexes_empty: bool,
+    is_indexed: bool,
+    /// Documents without the field, if they can be searched.
+    missing: Option<IdSet>,
+    tags: Tags,
+    /// Tags of each row.
+    of_rows: Column<TagIds>,
+    /// Whole values of each row, if documents can be sorted by the field.
+    texts: Option<Column<Option<Box<[u8]>>>>,
+    is_unfolded: bool,
+    /// Bytes that the columns' values own.
+    owned: usize,
+    scratch: Scratch,
+}
+
+#[derive(Debug, Default)]
+struct Scratch {
+    folded: Vec<u8>,
+    ids: Vec<TagId>,
+}
+
+/// The tags of a row.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+enum TagIds {
+    /// The row lacks the field.
+    #[default]
+    Missing,
+    /// A single tag.
+    One(TagId),
+    /// None or several tags, ascending.
+    Many(Box<[TagId]>),
+}
+
+impl TagIds {
+    fn slice(&self) -> &[TagId] {
+        match self {
+            TagIds::Missing => &[],
+            TagIds::One(id) => std::slice::from_ref(id),
+            TagIds::Many(ids) => ids,
+        }
+    }
+
+    fn owned(&self) -> usize {
+        match self {
+            TagIds::Many(ids) => size_of_val(&**ids),
+            _ => 0,
+        }
+    }
+}
+
+/// Contents of a NUMERIC field.
+#[derive(Debug)]
+pub struct NumberStore {
+    is_indexed: bool,
+    missing: Option<IdSet>,
+    /// Number of each row, NaN if the row lacks the field.
+    of_rows: Column<Number>,
+    numbers: Numbers,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Number(f64);
+
+impl Default for Number {
+    fn default() -> Self {
+        Number(f64::NAN)
+    }
+}
+
+impl FieldStore {
+    /// Contents of a field before the first document.
+    pub fn new(field: &Field) -> Self {
+        let missing = (field.indexes_missing && !field.is_unindexed).then(IdSet::default);
+        let is_indexed = !field.is_unindexed;
+        match field.kind {
+            FieldKind::Tag { separator, is_case_sensitive, .. } => FieldStore::Tags(TagStore {
+                separator,
+                is_case_sensitive,
+                indexes_empty: field.indexes_empty,
+                is_indexed,
+                missing,
+                tags: Tags::default(),
+                of_rows: Column::default(),
+                texts: field.is_sortable.then(Column::default),
+                is_unfolded: field.is_unfolded,
+                owned: 0,
+                scratch: Scratch::default(),
+            }),
+            FieldKind::Number => FieldStore::Numbers(NumberStore {
+                is_indexed,
+                missing,
+                of_rows: Column::default(),
+                numbers: Numbers::default(),
+            }),
+        }
+    }
+
+    /// Replaces the value of a row by a text; `None` removes it.
+    ///
+    /// # Errors
+    /// If the text does not fit. The value is removed then.
+    pub fn set_text(&mut self, row: u32, text: Option<&[u8]>) -> Result<(), Misfit> {
+        match self {
+            FieldStore::Tags(store) => store.set_text(row, text),
+            FieldStore::Numbers(store) => {
+                let number = text.map(|text| parse_number(text).ok_or(Misfit)).transpose();
+                store.set(row, number.unwrap_or(None));
+                return number.map(|_| ());
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the value of a row.
+    pub fn set(&mut self, row: u32, value: &Value) {
+        match self {
+            FieldStore::Tags(store) => store.set(row, value),
+            FieldStore::Numbers(store) => store.set(
+                row,
+                match value {
+                    Value::Number(number) => Some(*number),
+                    _ => None,
+                },
+            ),
+        }
+    }
+
+    /// Lists a new row as one that lacks the field, or no longer.
+    pub fn set_missing(&mut self, row: u32, is_missing: bool) {
+        let missing = match self {
+            FieldStore::Tags(store) => &mut store.missing,
+            FieldStore::Numbers(store) => &mut store.missing,
+        };
+        if let Some(missing) = missing {
+            match is_missing {
+                true => missing.insert(row),
+                false => missing.remove(row),
+            };
+        }
+    }
+
+    /// The value of a row.
+    pub fn get(&self, row: u32) -> Value {
+        match self {
+            FieldStore::Tags(store) => store.get(row),
+            FieldStore::Numbers(store) => store.number(row).map_or(Value::Missing, Value::Number),
+        }
+    }
+
+    /// Whether a row lacks the field.
+    pub fn is_missing(&self, row: u32) -> bool {
+        match self {
+            FieldStore::Tags(store) => {
+                store.of_rows.get(row).is_none_or(|ids| *ids == TagIds::Missing)
+            }
+            FieldStore::Numbers(store) => store.number(row).is_none(),
+        }
+    }
+
+    /// Rows without the field, if they can be searched.
+    pub fn missing(&self) -> Option<&IdSet> {
+        match self {
+            FieldStore::Tags(store) => store.missing.as_ref(),
+            FieldStore::Numbers(store) => store.missing.as_ref(),
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn footprint(&self) -> usize {
+        let missing = self.missing().map_or(0, IdSet::footprint);
+        missing
+            + match self {
+                FieldStore::Tags(store) => {
+                    let texts = store.texts.as_ref().map_or(0, Column::footprint);
+                    store.tags.footprint() + store.of_rows.footprint() + texts + store.owned
+                }
+                FieldStore::Numbers(store) => store.numbers.footprint() + store.of_rows.footprint(),
+            }
+    }
+
+    /// Number of entries of the inverted index.
+    pub fn records(&self) -> usize {
+        match self {
+            FieldStore::Tags(store) => store.tags.len(),
+            FieldStore::Numbers(store) => store.numbers.len(),
+        }
+    }
+}
+
+impl TagStore {
+    /// The tags, with their rows.
+    pub fn tags(&self) -> &Tags {
+        &self.tags
+    }
+
+    /// Whether the field can be searched.
+    pub fn is_indexed(&self) -> bool {
+        self.is_indexed
+    }
+
+    /// The tags of a row.
+    pub fn tags_of(&self, row: u32) -> impl Iterator<Item = &[u8]> {
+        let ids = self.of_rows.get(row).map_or(&[][..], TagIds::slice);
+        ids.iter().map(|&id| &**self.tags.text(id))
+    }
+
+    /// The whole value of a row, if documents can be sorted by the field without being read.
+    pub fn text_of(&self, row: u32) -> Option<&[u8]> {
+        self.texts.as_ref()?.get(row)?.as_deref()
+    }
+
+    fn set_text(&mut self, row: u32, text: Option<&[u8]>) {
+        let Scratch { mut folded, mut ids } = std::mem::take(&mut self.scratch);
+        ids.clear();
+        if self.is_indexed
+            && let Some(text) = text
+        {
+            for tag in split_tags(text, self.separator) {
+                if self.indexes_empty || !tag.is_empty() {
+                    fold(tag, self.is_case_sensitive, &mut folded);
+                    ids.push(self.tags.insert(&folded, row));
+                }
+            }
+        }
+        self.replace(row, text.is_some(), &mut ids);
+        if self.texts.is_some() {
+            let keeps_case = self.is_unfolded || self.is_case_sensitive;
+            let text = text.map(|text| match keeps_case {
+                true => text.into(),
+                false => {
+                    fold(text, false, &mut folded);
+                    folded.as_slice().into()
+                }
+            });
+            self.replace_text(row, text);
+        }
+        self.scratch = Scratch { folded, ids };
+    }
+
+    fn set(&mut self, row: u32, value: &Value) {
+        let (tags, text) = match value {
+            Value::Tags(tags, text) => (Some(&**tags), text.clone()),
+            _ => (None, None),
+        };
+        let mut ids: Vec<TagId> =
+            tags.unwrap_or_default().iter().map(|tag| self.tags.insert(tag, row)).collect();
+        self.replace(row, tags.is_some(), &mut ids);
+        self.replace_text(row, text);
+    }
+
+    /// Replaces the tags of a row; the row was added to the new ones.
+    fn replace(&mut self, row: u32, is_present: bool, ids: &mut Vec<TagId>) {
+        ids.sort_unstable();
+        ids.dedup();
+        let new = match ids[..] {
+            _ if !is_present => TagIds::Missing,
+            [id] => TagIds::One(id),
+            _ => TagIds::Many((&ids[..]).into()),
+        };
+        if new == TagIds::Missing && self.of_rows.get(row).is_none_or(|old| *old == new) {
+            return;
+        }
+        self.owned += new.owned();
+        let old = std::mem::replace(self.of_rows.get_mut(row), new);
+        self.owned -= old.owned();
+        for &id in old.slice() {
+            if ids.binary_search(&id).is_err() {
+                self.tags.remove(id, row);
+            }
+        }
+        if let Some(missing) = &mut self.missing {
+            match is_present {
+                true => missing.remove(row),
+                false => missing.insert(row),
+            };
+        }
+    }
+
+    fn replace_text(&mut self, row: u32, text: Option<Box<[u8]>>) {
+        let Some(texts) = &mut self.texts else { return };
+        if text.is_none() && texts.get(row).is_none_or(Option::is_none) {
+            return;
+        }
+        self.owned += text.as_ref().map_or(0, |text| text.len());
+        let old = std::mem::replace(texts.get_mut(row), text);
+        self.owned -= old.map_or(0, |text| text.len());
+    }
+
+    fn get(&self, row: u32) -> Value {
+        match self.of_rows.get(row) {
+            None | Some(TagIds::Missing) => Value::Missing,
+            Some(ids) => {
+                let tags = ids.slice().iter().map(|&id| self.tags.text(id).clone()).collect();
+                Value::Tags(tags, self.text_of(row).map(Into::into))
+            }
+        }
+    }
+}
+
+impl NumberStore {
+    /// Pairs of a number and a row.
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// Whether the field can be searched.
+    pub fn is_indexed(&self) -> bool {
+        self.is_indexed
+    }
+
+    /// The number of a row.
+    #[inline]
+    pub fn number(&self, row: u32) -> Option<f64> {
+        self.of_rows.get(row).map(|number| number.0).filter(|number| !number.is_nan())
+    }
+
+    fn set(&mut self, row: u32, number: Option<f64>) {
+        let old = self.number(row);
+        if old == number {
+            return;
+        }
+        *self.of_rows.get_mut(row) = Number(number.unwrap_or(f64::NAN));
+        if self.is_indexed {
+            if let Some(old) = old {
+                self.numbers.remove(old, row);
+            }
+            if let Some(number) = number {
+                self.numbers.insert(number, row);
+            }
+        }
+        if let Some(missing) = &mut self.missing {
+            match number.is_none() {
+                true => missing.insert(row),
+                false => missing.remove(row),
+            };
+        }
+    }
+}
+
+/// Bytes of a value on the heap.
+pub fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::Tags(tags, text) => {
+            // Texts of tags are shared with the index most of the time.
+            tags.len() * size_of::<std::sync::Arc<[u8]>>()
+                + text.as_ref().map_or(0, |text| text.len())
+        }
+        _ => 0,
+    }
+}

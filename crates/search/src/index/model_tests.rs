@@ -1,0 +1,393 @@
+//! An index beside a list of documents: the same answers after every change, and while queries are
+//! suspended.
+
+use super::condition::{Condition, TagTest};
+use super::contents::{Applying, Change, ChangeKind, Contents, FieldChange};
+use super::document::{Document, Stored};
+use super::live::Live;
+use super::schema::{DocumentOptions, Field, FieldKind, Schema};
+use super::search::{FIRST_STEP, Found, Hit, Order, Query, Run, SortKey};
+use crate::query::ast::Pattern;
+use crate::structures::numbers::Range;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+const KEYS: u32 = 40;
+const FIELDS: usize = 4;
+
+fn field(name: &str, kind: FieldKind) -> Field {
+    Field {
+        source: name.as_bytes().into(),
+        name: name.as_bytes().into(),
+        kind,
+        is_sortable: false,
+        is_unfolded: false,
+        is_unindexed: false,
+        indexes_empty: false,
+        indexes_missing: true,
+    }
+}
+
+fn schema() -> Schema {
+    let tag = |is_case_sensitive| FieldKind::Tag {
+        separator: b',',
+        is_case_sensitive,
+        with_suffix_trie: false,
+    };
+    Schema {
+        prefixes: vec![Box::default()],
+        fields: vec![
+            Field { is_sortable: true, ..field("t", tag(false)) },
+            Field { indexes_empty: true, ..field("u", tag(true)) },
+            field("n", FieldKind::Number),
+            field("m", FieldKind::Number),
+        ],
+        documents: DocumentOptions::default(),
+        flags: Vec::new(),
+        stop_words: None,
+        temporary_s: 0,
+    }
+}
+
+/// Text and expiry of a field, if there is one.
+type ModelValue = Option<(String, Option<i64>)>;
+
+/// A stored document of the model: texts with the expiries of the fields, and that of the key.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    fields: [ModelValue; FIELDS],
+    expiry: Option<i64>,
+    row: u32,
+}
+
+impl Model {
+    /// Whether a query at a time sees it and the condition matches.
+    fn is_found(&self, schema: &Schema, condition: &Condition, now_ms: i64) -> bool {
+        let get = |number: usize, each: &mut dyn FnMut(&[u8])| {
+            let value = self.fields[number].as_ref();
+            let alive = value.filter(|(_, expiry)| expiry.is_none_or(|at| at > now_ms));
+            alive.map(|(text, _)| each(text.as_bytes())).is_some()
+        };
+        let stored = Stored { schema, get };
+        let is_alive = self.expiry.is_none_or(|at| at > now_ms);
+        is_alive && stored.fits() && condition.matches(&stored)
+    }
+
+    fn number(&self, number: usize, now_ms: i64) -> Option<f64> {
+        let get = |_: usize, each: &mut dyn FnMut(&[u8])| {
+            let value = self.fields[number].as_ref();
+            let alive = value.filter(|(_, expiry)| expiry.is_none_or(|at| at > now_ms));
+            alive.map(|(text, _)| each(text.as_bytes())).is_some()
+        };
+        Stored { schema: &schema(), get }.number(number)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Sets or removes fields of a key.
+    Set {
+        key: u32,
+        whole: bool,
+        fields: Vec<(usize, ModelValue)>,
+    },
+    Expire {
+        key: u32,
+        expiry: Option<i64>,
+    },
+    Remove {
+        key: u32,
+    },
+    Wait,
+    /// A query, suspended after each step while the next changes are made.
+    Query(Condition, Order),
+}
+
+fn text(number: usize) -> BoxedStrategy<String> {
+    match number {
+        0 | 1 => {
+            let tags = prop::collection::vec("[abAB]{0,2}", 0..3);
+            tags.prop_map(|tags| tags.join(",")).boxed()
+        }
+        _ => prop_oneof![
+            8 => (-5..6i32).prop_map(|number| number.to_string()),
+            1 => Just("inf".to_string()),
+            1 => Just("none".to_string()),
+        ]
+        .boxed(),
+    }
+}
+
+fn value() -> impl Strategy<Value = (usize, ModelValue)> {
+    (0..FIELDS).prop_flat_map(|number| {
+        let expiry = prop_oneof![5 => Just(None), 1 => (1..20i64).prop_map(Some)];
+        let value = prop_oneof![1 => Just(None), 5 => (text(number), expiry).prop_map(Some)];
+        (Just(number), value)
+    })
+}
+
+fn bound() -> impl Strategy<Value = Bound<f64>> {
+    (-6..7i32, any::<bool>()).prop_map(|(number, included)| match included {
+        true => Bound::Included(f64::from(number)),
+        false => Bound::Excluded(f64::from(number)),
+    })
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    let test = prop_oneof![
+        "[ab]{1,2}".prop_map(|text| TagTest::Is(text.as_bytes().into())),
+        "[ab]{1,2}".prop_map(|text| TagTest::Matches(Pattern::Prefix(text.as_bytes().into()))),
+        "[ab?*]{1,3}".prop_map(|text| TagTest::Matches(Pattern::Wildcard(text.as_bytes().into()))),
+        Just(TagTest::Is(Box::default())),
+    ];
+    let leaf = prop_oneof![
+        1 => Just(Condition::Everything),
+        1 => Just(Condition::Nothing),
+        4 => (2..4usize, bound(), bound())
+            .prop_map(|(field, min, max)| Condition::Number { field, range: Range { min, max } }),
+        4 => (0..2usize, prop::collection::vec(test, 1..3))
+            .prop_map(|(field, tests)| Condition::Tag { field, tests }),
+        1 => (0..FIELDS).prop_map(|field| Condition::Missing { field }),
+    ];
+    leaf.prop_recursive(3, 10, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 1..4).prop_map(Condition::All),
+            prop::collection::vec(inner.clone(), 1..4).prop_map(Condition::Any),
+            inner.prop_map(|condition| Condition::Not(condition.into())),
+        ]
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let expiry = || prop_oneof![Just(None), (1..20i64).prop_map(Some)];
+    let order = prop_oneof![
+        Just(Order::Rows),
+        (2..4usize, any::<bool>())
+            .prop_map(|(field, is_descending)| Order::Field { field, is_descending }),
+    ];
+    prop_oneof![
+        6 => (0..KEYS, any::<bool>(), prop::collection::vec(value(), 0..4))
+            .prop_map(|(key, whole, fields)| Step::Set { key, whole, fields }),
+        1 => (0..KEYS, expiry()).prop_map(|(key, expiry)| Step::Expire { key, expiry }),
+        2 => (0..KEYS).prop_map(|key| Step::Remove { key }),
+        1 => Just(Step::Wait),
+        4 => (condition(), order).prop_map(|(condition, order)| Step::Query(condition, order)),
+    ]
+}
+
+fn key_of(key: u32) -> (u64, Vec<u8>) {
+    // Two keys share a hash.
+    (u64::from(key / 2) << 40, format!("key:{key}").into_bytes())
+}
+
+struct World {
+    schema: Schema,
+    live: Arc<Live>,
+    documents: BTreeMap<u32, Model>,
+    now_ms: i64,
+    sequence: u64,
+}
+
+impl World {
+    fn apply(&mut self, key: u32, kind: ChangeKind<'_>) {
+        let (hash, bytes) = key_of(key);
+        self.sequence += 1;
+        let change = Change { key: &bytes, hash, sequence: self.sequence, kind };
+        let suspended = self.live.suspended();
+        let mut contents = self.live.write();
+        contents.clean(suspended.map(|(earliest, _)| earliest), |_| false);
+        contents.begin();
+        let snapshot = suspended.map(|(_, latest)| latest);
+        contents.apply(&change, Applying { snapshot, in_flight: false });
+        // An older change that comes later has no effect.
+        let old = Change { sequence: self.sequence - 1, kind: ChangeKind::Remove, ..change };
+        if !matches!(kind, ChangeKind::Remove) && contents.documents().find(hash, &bytes).is_some()
+        {
+            contents.apply(&old, Applying { snapshot, in_flight: false });
+        }
+        if let Some(model) = self.documents.get_mut(&key) {
+            model.row = contents.documents().find(hash, &bytes).unwrap();
+        }
+    }
+
+    fn change(&mut self, step: &Step) {
+        match step {
+            Step::Set { key, whole, fields } => {
+                let model = self.documents.entry(*key).or_default();
+                let mut named: BTreeMap<usize, _> = fields.iter().cloned().collect();
+                if *whole {
+                    // All fields are stated, or not there.
+                    *model = Model { expiry: model.expiry, ..Model::default() };
+                    named.retain(|_, value| value.is_some());
+                }
+                let (mut changes, mut bytes) = (Vec::new(), Vec::new());
+                for (number, value) in named {
+                    let start = bytes.len();
+                    bytes.extend(value.iter().flat_map(|(text, _)| text.bytes()));
+                    changes.push(FieldChange {
+                        number: number as u16,
+                        value: value.as_ref().map(|_| start..bytes.len()),
+                        expiry: value
+                            .as_ref()
+                            .and_then(|(_, expiry)| expiry.map(|at| at + self.now_ms)),
+                    });
+                    model.fields[number] =
+                        value.map(|(text, expiry)| (text, expiry.map(|at| at + self.now_ms)));
+                }
+                let expiry = model.expiry;
+                let kind =
+                    ChangeKind::Put { is_whole: *whole, expiry, fields: &changes, bytes: &bytes };
+                self.apply(*key, kind);
+            }
+            Step::Expire { key, expiry } => {
+                let expiry = expiry.map(|at| at + self.now_ms);
+                if let Some(model) = self.documents.get_mut(key) {
+                    model.expiry = expiry;
+                    self.apply(*key, ChangeKind::Expire(expiry));
+                }
+            }
+            Step::Remove { key } => {
+                self.documents.remove(key);
+                self.apply(*key, ChangeKind::Remove);
+            }
+            Step::Wait => self.now_ms += 5,
+            Step::Query(..) => {}
+        }
+    }
+
+    /// The keys that a query finds, and in its order if that is by a field.
+    fn expected(&self, query: &Query) -> Vec<(SortKey, u32, Vec<u8>)> {
+        let mut found: Vec<_> = self
+            .documents
+            .iter()
+            .filter(|(_, model)| model.is_found(&self.schema, &query.condition, query.now_ms))
+            .map(|(&key, model)| {
+                let sort_key = match query.order {
+                    Order::Field { field, .. } => {
+                        model.number(field, query.now_ms).map_or(SortKey::Missing, SortKey::Number)
+                    }
+                    _ => SortKey::Missing,
+                };
+                (sort_key, model.row, key_of(key).1)
+            })
+            .collect();
+        let is_descending = matches!(query.order, Order::Field { is_descending: true, .. });
+        found.sort_by(|a, b| a.0.compare(&b.0, is_descending).then(a.1.cmp(&b.1)));
+        found
+    }
+
+    fn query(&self, condition: &Condition, order: Order, needed: usize) -> Query {
+        let now_ms = self.now_ms;
+        self.live.expire_fields(now_ms);
+        Query { condition: condition.clone(), keys: None, order, needed, now_ms }
+    }
+
+    fn check(&self, condition: &Condition, order: Order) {
+        let query = self.query(condition, order, 7);
+        let expected = self.expected(&query);
+        let contents = self.live.read();
+        let mut run = Run::new(&query, &contents);
+        while !run.step(&contents, FIRST_STEP) {}
+        compare(&run.finish(), &expected, &query);
+        let keyed = Query {
+            keys: Some((0..KEYS + 2).map(|key| (key_of(key).0, key_of(key).1.into())).collect()),
+            ..self.query(condition, order, 7)
+        };
+        let mut run = Run::new(&keyed, &contents);
+        assert!(run.step(&contents, 1));
+        compare(&run.finish(), &expected, &keyed);
+    }
+}
+
+fn compare(found: &Found, expected: &[(SortKey, u32, Vec<u8>)], query: &Query) {
+    assert_eq!(found.total, expected.len(), "{query:?}");
+    let keys = |hits: &[Hit]| -> Vec<Vec<u8>> { hits.iter().map(|hit| hit.key.to_vec()).collect() };
+    let expected: Vec<_> = expected.iter().take(7).map(|(_, _, key)| key.clone()).collect();
+    assert_eq!(keys(&found.hits), expected, "{query:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    #[test]
+    fn an_index_answers_as_a_list_of_documents(steps in prop::collection::vec(step(), 1..60)) {
+        let schema = schema();
+        let live = Live::new(1, &schema);
+        let documents = BTreeMap::new();
+        let mut world = World { schema, live, documents, now_ms: 1000, sequence: 0 };
+        for (at, step) in steps.iter().enumerate() {
+            world.change(step);
+            let Step::Query(condition, order) = step else { continue };
+            world.check(condition, *order);
+            // The same while the following changes are made between the steps.
+            let query = world.query(condition, *order, 7);
+            let expected = world.expected(&query);
+            let (mut run, suspension) = {
+                let contents = world.live.read();
+                let run = Run::new(&query, &contents);
+                let suspension = world.live.suspend(run.stamp());
+                (run, suspension)
+            };
+            let mut world_then = World {
+                schema: world.schema.clone(),
+                live: world.live.clone(),
+                documents: world.documents.clone(),
+                now_ms: world.now_ms,
+                sequence: world.sequence,
+            };
+            let mut others = steps[at + 1..].iter().filter(|step| !matches!(step, Step::Wait));
+            loop {
+                let contents = world.live.read();
+                if run.step(&contents, 3) {
+                    break;
+                }
+                drop(contents);
+                if let Some(step) = others.next() {
+                    world_then.change(step);
+                }
+            }
+            compare(&run.finish(), &expected, &query);
+            drop(suspension);
+            world = world_then;
+        }
+        // Nothing is left of removed documents.
+        for key in 0..KEYS {
+            world.change(&Step::Remove { key });
+        }
+        let contents = world.live.read();
+        prop_assert_eq!(contents.len(), 0);
+        prop_assert!(contents.versions().is_empty());
+        for number in 0..FIELDS {
+            let field = contents.field(number).unwrap();
+            prop_assert_eq!(field.records(), 0);
+            prop_assert_eq!(field.missing().map_or(0, |missing| missing.len()), 0);
+        }
+    }
+}
+
+/// Removals that are applied before an earlier change of the same document.
+#[test]
+fn a_late_change_does_not_revive_a_removed_document() {
+    let schema = schema();
+    let mut contents = Contents::new(&schema, 0);
+    let (hash, key) = key_of(1);
+    let put = |sequence| Change {
+        key: &key,
+        hash,
+        sequence,
+        kind: ChangeKind::Put { is_whole: true, expiry: None, fields: &[], bytes: &[] },
+    };
+    let remove = Change { key: &key, hash, sequence: 2, kind: ChangeKind::Remove };
+    let applying = |in_flight| Applying { snapshot: None, in_flight };
+    contents.begin();
+    contents.apply(&remove, applying(true));
+    contents.apply(&put(1), applying(false));
+    assert_eq!(contents.len(), 0);
+    contents.apply(&put(3), applying(false));
+    assert_eq!(contents.len(), 1);
+    contents.clean(None, |_| false);
+    contents.apply(&remove, applying(false));
+    assert_eq!(contents.len(), 1);
+}

@@ -1,0 +1,208 @@
+//! Schemas: the fields of an index and its options, as `FT.CREATE` states them.
+
+/// Maximum number of fields of an index.
+pub const FIELDS_MAX: usize = 1024;
+
+/// Definition of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    /// Prefixes of the keys that the index covers; an empty one covers every key.
+    pub prefixes: Vec<Box<[u8]>>,
+    /// The fields, in the order of the definition.
+    pub fields: Vec<Field>,
+    /// Properties of documents.
+    pub documents: DocumentOptions,
+    /// Flags of the index: `NOOFFSETS`, `NOHL`, `NOFIELDS`, `NOFREQS`, `MAXTEXTFIELDS`.
+    pub flags: Vec<IndexFlag>,
+    /// Stop words; none for the default list.
+    pub stop_words: Option<Vec<Box<[u8]>>>,
+    /// Seconds without a use after which the index is dropped; 0 for never.
+    pub temporary_s: u64,
+}
+
+/// Flags of an index, which matter to texts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum IndexFlag {
+    /// Positions of words are not stored.
+    NoOffsets,
+    /// Nothing is stored for highlighting.
+    NoHighlight,
+    /// Words are not stored by field.
+    NoFields,
+    /// Frequencies of words are not stored.
+    NoFrequencies,
+    /// More than 32 texts may be added later.
+    MaxTextFields,
+    /// Documents without indexed fields are found too.
+    IndexAll,
+}
+
+impl IndexFlag {
+    /// Every flag.
+    pub const ALL: [Self; 6] = [
+        Self::NoOffsets,
+        Self::NoHighlight,
+        Self::NoFields,
+        Self::NoFrequencies,
+        Self::MaxTextFields,
+        Self::IndexAll,
+    ];
+}
+
+/// Properties of documents that the index reads from fields, or that all documents have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DocumentOptions {
+    /// Language of all documents, in lower case.
+    pub language: Option<Box<[u8]>>,
+    /// Field with the language of a document.
+    pub language_field: Option<Box<[u8]>>,
+    /// Score of a document; 1 if none.
+    pub score: Option<f64>,
+    /// Field with the score of a document.
+    pub score_field: Option<Box<[u8]>>,
+    /// Field with the payload of a document.
+    pub payload_field: Option<Box<[u8]>>,
+}
+
+/// A field of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Name of the hash's field.
+    pub source: Box<[u8]>,
+    /// Name in queries.
+    pub name: Box<[u8]>,
+    /// Kind, with the options of the kind.
+    pub kind: FieldKind,
+    /// Documents can be sorted by the field without being read (`SORTABLE`).
+    pub is_sortable: bool,
+    /// Sorted without folding (`UNF`).
+    pub is_unfolded: bool,
+    /// Not searched, only returned or sorted by (`NOINDEX`).
+    pub is_unindexed: bool,
+    /// Empty values are indexed (`INDEXEMPTY`).
+    pub indexes_empty: bool,
+    /// Documents without the field can be searched (`INDEXMISSING`).
+    pub indexes_missing: bool,
+}
+
+/// Kinds of fields.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldKind {
+    /// Whole values: categories, identifiers.
+    Tag {
+        /// Character between the tags of a value.
+        separator: u8,
+        /// Whether upper and lower case differ.
+        is_case_sensitive: bool,
+        /// A trie of suffixes was asked for; searches for suffixes do not need it.
+        with_suffix_trie: bool,
+    },
+    /// A number.
+    Number,
+}
+
+impl FieldKind {
+    /// Name in `FT.CREATE` and `FT.INFO`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            FieldKind::Tag { .. } => "TAG",
+            FieldKind::Number => "NUMERIC",
+        }
+    }
+}
+
+impl Schema {
+    /// The number of the field with a name in queries.
+    pub fn field(&self, name: &[u8]) -> Option<usize> {
+        self.fields.iter().position(|field| *field.name == *name)
+    }
+
+    /// Whether the index covers a key of its database.
+    pub fn covers(&self, key: &[u8]) -> bool {
+        self.prefixes.iter().any(|prefix| key.starts_with(prefix))
+    }
+
+    /// Names of the hash's fields of which a change matters, with the number of the index's field.
+    /// The field of the score has the number after the last.
+    pub fn watched(&self) -> impl Iterator<Item = (&[u8], u16)> {
+        let fields = self.fields.iter().enumerate();
+        let fields = fields.map(|(number, field)| (&*field.source, number as u16));
+        let score = self.documents.score_field.as_deref();
+        fields.chain(score.map(|name| (name, self.fields.len() as u16)))
+    }
+}
+
+/// Folds a tag: lower case, unless the field is case sensitive.
+pub fn fold(tag: &[u8], is_case_sensitive: bool, out: &mut Vec<u8>) {
+    out.clear();
+    if is_case_sensitive {
+        out.extend_from_slice(tag);
+    } else if tag.is_ascii() {
+        out.extend(tag.iter().map(u8::to_ascii_lowercase));
+    } else {
+        match std::str::from_utf8(tag) {
+            Ok(text) => out.extend_from_slice(text.to_lowercase().as_bytes()),
+            Err(_) => out.extend(tag.iter().map(u8::to_ascii_lowercase)),
+        }
+    }
+}
+
+/// Splits a value into its tags, without white space around them.
+pub fn split_tags(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    value.split(move |&byte| byte == separator).map(<[u8]>::trim_ascii)
+}
+
+/// Parses a number of a document.
+pub fn parse_number(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (sign, digits) = match text.as_bytes() {
+        [b'-', ..] => (-1.0, &text[1..]),
+        [b'+', ..] => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        let is_hex = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+        return u64::from_str_radix(hex, 16).ok().filter(|_| is_hex).map(|n| sign * n as f64);
+    }
+    let number: f64 = text.parse().ok()?;
+    // Redis rejects what does not fit; an infinity has to be spelled out.
+    let is_spelled = text.contains(['n', 'N']);
+    (!number.is_nan() && (number.is_finite() || is_spelled)).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_redis() {
+        let cases: [(&str, Option<f64>); 12] = [
+            ("0x10", Some(16.0)),
+            ("0x", None),
+            ("1", Some(1.0)),
+            ("-2.5e3", Some(-2500.0)),
+            ("inf", Some(f64::INFINITY)),
+            ("-INF", Some(f64::NEG_INFINITY)),
+            ("1e400", None),
+            ("nan", None),
+            ("", None),
+            (" 1", None),
+            ("1 ", None),
+            ("x", None),
+        ];
+        for (text, number) in cases {
+            assert_eq!(parse_number(text.as_bytes()), number, "{text}");
+        }
+    }
+
+    #[test]
+    fn tags_are_trimmed_and_folded() {
+        let tags: Vec<_> = split_tags(b" a, B c ,,d", b',').collect();
+        assert_eq!(tags, [&b"a"[..], b"B c", b"", b"d"]);
+        let mut out = Vec::new();
+        fold("B\u{c4}".as_bytes(), false, &mut out);
+        assert_eq!(out, "b\u{e4}".as_bytes());
+        fold(b"B", true, &mut out);
+        assert_eq!(out, b"B");
+    }
+}

@@ -1,0 +1,16 @@
+//! The query engine: indexes of documents, and the language that searches them.
+//!
+//! ```text
+//! text         tokens of a text, stems, phonetic codes
+//! structures   rows, terms, postings, numbers, tags
+//! index        schema, changes of documents, vacuum
+//! query        lexer, parsers, syntax tree, plan, iterators, scorers
+//! ```
+//!
+//! Each folder imports only from those above it. The crate knows no keys, no protocol and no lock
+//! of a keyspace.
+
+pub mod index;
+pub mod query;
+pub mod structures;
+pub mod text;
