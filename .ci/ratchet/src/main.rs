@@ -9,7 +9,7 @@
 //! | cycle | files of the largest cycle of imports (`use` and qualified paths between files of a crate) |
 //! | long | functions of more than 70 lines |
 //! | unsafe | unsafe blocks, implementations and blocks of foreign functions |
-//! | wide | comment lines past column 100 |
+//! | wide | comment lines past column 100, and lines of pages |
 //! | large | files of more than 800 lines |
 //! | private | comment lines with words that stand in for a term (`words.rs`) |
 //! | openings | doc comments that open with neither subject nor verb |
@@ -19,6 +19,7 @@
 
 mod dependencies;
 mod imports;
+mod pages;
 mod source;
 mod words;
 
@@ -35,6 +36,9 @@ const FIGURES: [&str; 8] =
 
 /// The row whose first figure is the number of packages from registries.
 const DEPENDENCIES: &str = "~ dependencies";
+
+/// The row whose figure `wide` is of Markdown.
+const PAGES: &str = "~ pages";
 
 type Table = BTreeMap<String, [usize; FIGURES.len()]>;
 
@@ -135,6 +139,7 @@ fn measure(root: &Path) -> Measured {
         }
     }
     table.insert("~ all".into(), all);
+    table.insert(PAGES.into(), [0, 0, 0, 0, pages::wide_lines(root), 0, 0, 0]);
     Measured { table, words, missing_files }
 }
 

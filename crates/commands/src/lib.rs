@@ -1,5 +1,12 @@
 //! Petrel's commands: the table, the handlers, and the one gate through which all of them run.
 //!
+//! ```text
+//! request ─ prepare ─ execute ─ admit ─ lock the keys' stripes ─ handler ─ unlock ─ reply
+//!           name,     │         run, queue, pause,               │
+//!           hashes    │         refuse                           └─ Err(Fail): nothing is written
+//!                     └─ sockets, EXEC, scripts, files, a primary
+//! ```
+//!
 //! A newcomer finds GET in `strings.rs`, its row of the command table in `petrel-table`'s
 //! `commands/strings`, and the path of every call in `execute.rs`. A family of commands is a file
 //! or a folder with `COMMANDS`; session commands live with the server and join the same

@@ -6,8 +6,13 @@ pub(crate) mod cuckoo;
 pub(crate) mod t_digest;
 pub(crate) mod top_k;
 
+use crate::long::MOVE_UNITS;
 use crate::numbers::double;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Units of a change from which on it is made to a copy, which then replaces the value: others get
+/// in meanwhile, and the client may end it. Less is done in place, before others.
+const COPIED_FROM: usize = 25 * MOVE_UNITS;
 
 /// Items that a filter is made for at most.
 const CAPACITY_MAX: u64 = 1 << 30;

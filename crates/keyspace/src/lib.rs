@@ -64,7 +64,7 @@ pub mod array {
 pub mod bloom {
     pub use crate::structures::bloom::Filter;
     pub use crate::structures::bloom::change::{
-        Reserve, add, add_one, load_head, load_piece, reserve,
+        Reserve, add, add_one, add_some, load_head, load_piece, reserve,
     };
     pub use crate::structures::bloom::rdb::TYPE;
     pub use petrel_sketch::bloom::{AddError, Bloom, ChunkError, Facts, Part};
@@ -82,7 +82,7 @@ pub mod count_min {
 pub mod cuckoo {
     pub use crate::structures::cuckoo::CuckooFilter;
     pub use crate::structures::cuckoo::change::{
-        Adding, Reserve, add, add_one, compact, delete, load_head, load_piece, reserve,
+        Adding, Reserve, add, add_one, add_some, compact, delete, load_head, load_piece, reserve,
     };
     pub use crate::structures::cuckoo::rdb::TYPE;
     pub use petrel_sketch::cuckoo::{

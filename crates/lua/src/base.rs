@@ -90,8 +90,7 @@ pub(crate) fn seeing_through(stack: Stack) -> Before {
 /// `pcall(f [, argument ...])`, but that an error which is a table, as those of commands are, is
 /// handed on as its text.
 pub(crate) unsafe extern "C-unwind" fn pcall(stack: Stack) -> c_int {
-    // SAFETY: this frame owns nothing.
-    unsafe { expect(stack, 1) };
+    expect(stack, 1);
     stack.push_boolean(true);
     stack.insert(1);
     let called = stack.protected_call(stack.top() - 2, ffi::LUA_MULTRET, 0);
@@ -115,8 +114,7 @@ pub(crate) unsafe extern "C-unwind" fn pcall(stack: Stack) -> c_int {
 /// `xpcall(f, handler)`
 pub(crate) unsafe extern "C-unwind" fn xpcall(stack: Stack) -> c_int {
     const HANDLER: c_int = 2;
-    // SAFETY: this frame owns nothing.
-    unsafe { expect(stack, 2) };
+    expect(stack, 2);
     stack.set_top(2);
     stack.insert(1);
     stack.push_boolean(true);
@@ -132,13 +130,10 @@ pub(crate) unsafe extern "C-unwind" fn xpcall(stack: Stack) -> c_int {
 }
 
 /// Raises an error unless there are that many arguments.
-///
-/// # Safety
-/// As for [`attempt`].
-unsafe fn expect(stack: Stack, arguments: c_int) {
+fn expect(stack: Stack, arguments: c_int) {
     if stack.top() < arguments {
         let missing = |_| Err::<(), _>(Raise::Argument(arguments, "value expected".into()));
-        // SAFETY: as the caller says.
+        // SAFETY: no frame of the functions that call this owns anything.
         unsafe { attempt(stack, missing) }
     }
 }

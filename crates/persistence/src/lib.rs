@@ -1,5 +1,11 @@
 //! Values as bytes that outlive the process. Nothing here knows sockets.
 //!
+//! ```text
+//! keyspace ── values ───> rdb: DUMP, dump.rdb, the base of the log ──> load ──> keyspace
+//!     └────── effects ──> log: blocks of epochs ─────────────────────> recover ────^
+//!             append-only files of Redis ──> aof ──> commands ─────────────────────┘
+//! ```
+//!
 //! [`rdb`] reads and writes the serialisation of Redis and Valkey: the payloads of `DUMP` and
 //! `RESTORE`, and RDB files. [`value`] joins it to a keyspace, [`save`] and [`load`] do so for a
 //! whole one. [`aof`] reads the append-only files of Redis and Valkey. [`record`] declares records

@@ -1,5 +1,11 @@
 //! `petrel [petrel.conf] [--parameter value ...]`: a Redis-compatible in-memory data server that
 //! uses every core; and its subcommands.
+//!
+//! ```console
+//! $ petrel --port 7000 --dir data --daemonize yes
+//! $ petrel ping 127.0.0.1:7000
+//! $ petrel check data/dump.rdb
+//! ```
 
 mod allocator;
 mod background;

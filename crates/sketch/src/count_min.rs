@@ -132,13 +132,16 @@ impl CountMin {
         lowest
     }
 
-    /// The sum of sketches of the same dimensions, each times its weight.
+    /// The sum of sketches of the same dimensions, each times its weight. `goes_on` is shown the
+    /// bytes that are read.
     ///
     /// # Errors
-    /// If a counter or the sum of increments does not fit, or 64 bits do not hold it on the way.
+    /// If a counter or the sum of increments does not fit, 64 bits do not hold it on the way, or
+    /// `goes_on` returns false.
     pub fn merged(
         (width, depth): (u32, u32),
         sources: &[(&CountMin, i64)],
+        goes_on: &mut dyn FnMut(usize) -> bool,
     ) -> Result<CountMin, Overflow> {
         let mut merged = CountMin::new(width.into(), depth.into()).ok_or(Overflow)?;
         let mut count = 0;
@@ -150,6 +153,9 @@ impl CountMin {
         for from in (0..merged.bytes()).step_by(CELL * CELLS_AT_ONCE) {
             sums.fill(0);
             for (sketch, weight) in sources {
+                if !goes_on(CELL * CELLS_AT_ONCE) {
+                    return Err(Overflow);
+                }
                 bytes.clear();
                 sketch.cells.read(from, CELL * CELLS_AT_ONCE, &mut bytes);
                 for (sum, cell) in sums.iter_mut().zip(bytes.as_chunks::<CELL>().0) {
@@ -251,16 +257,17 @@ mod tests {
         sketches[1].increment(b"a", 2);
         sketches[1].increment(b"b", 7);
         let [x, y] = &sketches;
-        let merged = CountMin::merged((3000, 3), &[(x, 3), (y, -2)]);
+        let merged = CountMin::merged((3000, 3), &[(x, 3), (y, -2)], &mut |_| true);
         // 7 times -2.
         assert_eq!(merged.err(), Some(Overflow));
-        let merged = CountMin::merged((3000, 3), &[(x, 3), (y, 2), (y, -1)]).unwrap();
+        let merged =
+            CountMin::merged((3000, 3), &[(x, 3), (y, 2), (y, -1)], &mut |_| true).unwrap();
         assert_eq!([b"a", b"b"].map(|item| merged.query(item)), [17, 7]);
         assert_eq!(merged.count(), 24);
-        assert!(CountMin::merged((3000, 3), &[(x, i64::MAX)]).is_err());
+        assert!(CountMin::merged((3000, 3), &[(x, i64::MAX)], &mut |_| true).is_err());
         // The sum fits, but not on the way to it.
         let weights = [(x, i64::MAX / 5), (x, 1), (x, 1 - i64::MAX / 5)];
-        assert!(CountMin::merged((3000, 3), &weights).is_err());
+        assert!(CountMin::merged((3000, 3), &weights, &mut |_| true).is_err());
         assert!(merged.allocated() < 60_000, "{}", merged.allocated());
     }
 

@@ -326,23 +326,37 @@ impl TopK {
     /// Counts an item that came `times` times, with the numbers that follow from a seed. Returns
     /// the item that it expels from the list.
     pub fn add(&mut self, item: &[u8], times: u32, seed: u64) -> Option<Box<[u8]>> {
+        self.add_while(item, times, seed, &mut |_| true)
+    }
+
+    /// Like [`TopK::add`], but ends half done once `goes_on`, which is shown the draws of each row,
+    /// returns false.
+    pub fn add_while(
+        &mut self,
+        item: &[u8],
+        times: u32,
+        seed: u64,
+        goes_on: &mut impl FnMut(usize) -> bool,
+    ) -> Option<Box<[u8]>> {
         let (print, highest) = Powers::with(self.shape.decay, |powers| {
-            self.count_in_rows(item, times, &mut Draws(seed), powers)
-        });
+            self.count_in_rows(item, times, &mut Draws(seed), powers, goes_on)
+        })?;
         if highest < self.heap[0].count {
             return None;
         }
         self.place_in_heap(item, print, highest)
     }
 
-    /// Counts an item in each row. Returns its print and the highest of its counters.
+    /// Counts an item in each row. Returns its print and the highest of its counters; none if
+    /// `goes_on` ended it.
     fn count_in_rows(
         &mut self,
         item: &[u8],
         times: u32,
         draws: &mut Draws,
         powers: &mut Powers,
-    ) -> (u32, u32) {
+        goes_on: &mut impl FnMut(usize) -> bool,
+    ) -> Option<(u32, u32)> {
         let Shape { width, depth, .. } = self.shape;
         let (by_width, mut print, mut highest) = (Divisor::new(width), 0, 0);
         for first in (0..depth.max(1)).step_by(ROWS as usize) {
@@ -368,12 +382,14 @@ impl TopK {
                     self.cells.set_number(at, print);
                     self.cells.set_number(at + 4, count);
                     highest = highest.max(count);
+                } else if !goes_on(times as usize) {
+                    return None;
                 } else if let Some(own) = self.decay((at, count), print, times, draws, powers) {
                     highest = highest.max(own);
                 }
             }
         }
-        (print, highest)
+        Some((print, highest))
     }
 
     /// Decrements another item's counter by chance. Returns the count of the item if the counter

@@ -1,6 +1,6 @@
 //! Bloom filters: whether an item was added, with few false positives and no false negatives.
 
-use super::{EXPANSION_MAX, SketchDefaults, capacity, error_rate, six_digits};
+use super::{COPIED_FROM, EXPANSION_MAX, SketchDefaults, capacity, error_rate, six_digits};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::expect;
@@ -8,7 +8,7 @@ use crate::spec::CommandSpec;
 use petrel_keyspace::bloom::{
     self, AddError, Bloom, ChunkError, Filter, Reserve, TYPE, load_head, load_piece,
 };
-use petrel_keyspace::custom::Slot;
+use petrel_keyspace::custom::{Loaded, Slot};
 use petrel_keyspace::{Transient, parse_int};
 use petrel_resp::{Protocol, Reply};
 use petrel_table::commands as meta;
@@ -88,9 +88,9 @@ fn filter<'a>(ctx: &'a mut Ctx<'_>) -> Result<Option<&'a Bloom>, Fail> {
     Ok(view.map(|view| view.custom::<Filter>()).transpose()?.map(Filter::bloom))
 }
 
-/// Moves a command that looks up many items in a filter of many links to a helper.
-fn expect_items(bloom: &Bloom, items: usize, here: usize) -> Outcome {
-    expect(bloom.probes().saturating_mul(items) / PROBES_PER_UNIT, here)
+/// Units for looking items up in a filter, which may have many links.
+fn units_for(bloom: &Bloom, items: usize) -> usize {
+    bloom.probes().saturating_mul(items) / PROBES_PER_UNIT
 }
 
 /// Makes room for what adding `items` to the filter of the first key allocates. If there is no
@@ -104,7 +104,7 @@ fn prepare(ctx: &mut Ctx<'_>, items: usize, asked: Option<Reserve>) -> Growth {
     let slot = ctx.exec.ks.slot(db, key, &TYPE)?;
     let Some(held) = slot.held() else { return create(ctx, items, asked.ok_or(NOT_FOUND)?) };
     let Some(filter) = held.get::<Filter>() else { return Ok(None) };
-    expect_items(filter.bloom(), items, here)?;
+    expect(units_for(filter.bloom(), items), here)?;
     let growth = filter.bloom().growth(items);
     ctx.hold_growth(growth)
 }
@@ -178,7 +178,10 @@ fn add_from(ctx: &mut Ctx<'_>, first: usize, asked: Option<Reserve>) -> Outcome 
     let items = &ctx.args()[first..];
     let _growth = prepare(ctx, items.len(), asked)?;
     let (key, db) = (ctx.key(1), ctx.db());
-    let added = bloom::add(&mut ctx.exec.ks.slot(db, key, &TYPE)?, items);
+    let added = match filter(ctx)?.map_or(0, |bloom| units_for(bloom, items.len())) {
+        ..COPIED_FROM => bloom::add(&mut ctx.exec.ks.slot(db, key, &TYPE)?, items),
+        _ => add_to_copy(ctx, items)?,
+    };
     ctx.reply.array(added.len());
     for added in added {
         match added {
@@ -187,6 +190,27 @@ fn add_from(ctx: &mut Ctx<'_>, first: usize, asked: Option<Reserve>) -> Outcome 
         }
     }
     Ok(())
+}
+
+/// Adds items to a copy of the filter of the first key, which then replaces it.
+#[cold]
+fn add_to_copy(ctx: &mut Ctx<'_>, items: &[&[u8]]) -> Result<Vec<Result<bool, AddError>>, Fail> {
+    let (key, db, mut pacer) = (ctx.key(1), ctx.db(), ctx.exec.pacer());
+    let copied = filter(ctx)?.map_or(0, Bloom::allocated);
+    let _held = ctx.hold_growth(copied)?;
+    let mut bloom = filter(ctx)?.ok_or(NOT_FOUND)?.duplicate();
+    let mut added = Vec::with_capacity(items.len());
+    for some in items.chunks(ITEMS_AHEAD) {
+        pacer.pace(units_for(&bloom, some.len()))?;
+        if !bloom::add_some(&mut bloom, some, &mut added) {
+            break;
+        }
+    }
+    if added.contains(&Ok(true)) {
+        let value = Loaded::Boxed(Box::new(Filter::new(bloom)));
+        ctx.exec.ks.replace_loaded(db, key, &TYPE, value);
+    }
+    Ok(added)
 }
 
 /// `BF.INSERT key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING]
@@ -246,11 +270,12 @@ fn exists(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `BF.MEXISTS key item...`
 fn mexists(ctx: &mut Ctx<'_>) -> Outcome {
-    let (items, here) = (&ctx.args()[2..], ctx.exec.units_here);
+    let (items, here, mut pacer) = (&ctx.args()[2..], ctx.exec.units_here, ctx.exec.pacer());
     let mut found = Vec::with_capacity(items.len());
     if let Ok(Some(bloom)) = filter(ctx) {
-        expect_items(bloom, items.len(), here)?;
+        expect(units_for(bloom, items.len()), here)?;
         for some in items.chunks(ITEMS_AHEAD) {
+            pacer.pace(units_for(bloom, some.len()))?;
             let hashes: Vec<_> = some.iter().map(|item| bloom.hashes(item)).collect();
             bloom.touch(&hashes);
             found.extend(hashes.into_iter().map(|hashes| bloom.contains(hashes)));

@@ -4,6 +4,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::expect;
 use crate::numbers::double;
+use crate::sketches::COPIED_FROM;
 use crate::spec::CommandSpec;
 use petrel_keyspace::count_min::{self, CountMin, Overflow, Sketch, TYPE};
 use petrel_keyspace::custom::Loaded;
@@ -46,9 +47,9 @@ fn sketch_to_change<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a CountMin, Fail> {
     Ok(view.custom::<Sketch>()?.sketch())
 }
 
-/// Moves a command with many counters to a helper.
-fn expect_items(sketch: &CountMin, items: usize, here: usize) -> Outcome {
-    expect(items.saturating_mul(sketch.depth() as usize * UNITS_PER_COUNTER), here)
+/// Units for the counters of an item.
+fn item_units(sketch: &CountMin) -> usize {
+    sketch.depth() as usize * UNITS_PER_COUNTER
 }
 
 /// Checks that the first key holds nothing.
@@ -94,8 +95,10 @@ fn incr_by(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let pairs = ctx.args()[2..].as_chunks::<2>().0;
     let found = sketch_to_change(ctx)?;
-    expect_items(found, pairs.len(), here)?;
-    let growth = found.growth(pairs.len());
+    let units = pairs.len().saturating_mul(item_units(found));
+    expect(units, here)?;
+    let copied = if units < COPIED_FROM { 0 } else { found.allocated() };
+    let growth = found.growth(pairs.len()) + copied;
     let times = |text: &[u8]| {
         let number = parse_int(text).ok_or(Fail::fixed("CMS: Cannot parse number"))?;
         u64::try_from(number).map_err(|_| Fail::fixed("CMS: Number cannot be negative"))
@@ -103,7 +106,10 @@ fn incr_by(ctx: &mut Ctx<'_>) -> Outcome {
     let items = pairs.iter().map(|&[item, text]| times(text).map(|times| (item, times)));
     let items = items.collect::<Result<Vec<_>, Fail>>()?;
     let _held = ctx.hold_growth(growth)?;
-    let counts = count_min::increment(&mut ctx.exec.ks.slot(db, key, &TYPE)?, &items);
+    let counts = match units {
+        ..COPIED_FROM => count_min::increment(&mut ctx.exec.ks.slot(db, key, &TYPE)?, &items),
+        _ => increment_copy(ctx, &items)?,
+    };
     ctx.reply.array(counts.len());
     for count in counts {
         match count {
@@ -114,12 +120,30 @@ fn incr_by(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
+/// Counts items in a copy of the sketch of the first key, which then replaces it.
+#[cold]
+fn increment_copy(ctx: &mut Ctx<'_>, items: &[(&[u8], u64)]) -> Result<Vec<u32>, Fail> {
+    let (key, db, mut pacer) = (ctx.key(1), ctx.db(), ctx.exec.pacer());
+    let mut sketch = sketch_to_change(ctx)?.duplicate();
+    let each = item_units(&sketch);
+    let counts = items.iter().map(|(item, times)| {
+        pacer.pace(each)?;
+        Ok(sketch.increment(item, *times))
+    });
+    let counts = counts.collect::<Result<_, Fail>>()?;
+    let value = Loaded::Boxed(Box::new(Sketch::new(sketch)));
+    ctx.exec.ks.replace_loaded(db, key, &TYPE, value);
+    Ok(counts)
+}
+
 /// `CMS.QUERY key item...`
 fn query(ctx: &mut Ctx<'_>) -> Outcome {
-    let (items, here) = (&ctx.args()[2..], ctx.exec.units_here);
+    let (items, here, mut pacer) = (&ctx.args()[2..], ctx.exec.units_here, ctx.exec.pacer());
     let sketch = sketch(ctx, 1)?;
-    expect_items(sketch, items.len(), here)?;
-    let counts: Vec<u32> = items.iter().map(|item| sketch.query(item)).collect();
+    let each = item_units(sketch);
+    expect(items.len().saturating_mul(each), here)?;
+    let counts = items.iter().map(|item| pacer.pace(each).map(|()| sketch.query(item)));
+    let counts = counts.collect::<Result<Vec<u32>, Fail>>()?;
     ctx.reply.array(counts.len());
     counts.into_iter().for_each(|count| ctx.reply.integer(count.into()));
     Ok(())
@@ -162,6 +186,8 @@ fn merge(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     let held = ctx.hold_growth(bytes)?;
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
+    let mut goes_on = |bytes| pacer.goes_on(bytes / BYTES_MERGED_PER_UNIT, &mut ended);
     let merged = {
         let keys: Vec<_> = (3..3 + count).map(|i| ctx.key(i)).collect();
         let ks = &ctx.exec.ks;
@@ -173,8 +199,9 @@ fn merge(ctx: &mut Ctx<'_>) -> Outcome {
                 Some((sketch, weights[i]))
             })
             .collect();
-        CountMin::merged(dimensions, &sources.ok_or(NO_KEY)?)
+        CountMin::merged(dimensions, &sources.ok_or(NO_KEY)?, &mut goes_on)
     };
+    ended?;
     let merged = merged.map_err(|Overflow| Fail::fixed("CMS: MERGE overflow"))?;
     let value = Loaded::Boxed(Box::new(Sketch::new(merged)));
     let key = ctx.key(1);

@@ -1,6 +1,6 @@
 //! Cuckoo filters: like Bloom filters, but items can be deleted and are counted.
 
-use super::{CUCKOO_EXPANSION_MAX, SketchDefaults};
+use super::{COPIED_FROM, CUCKOO_EXPANSION_MAX, SketchDefaults};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::expect;
@@ -9,7 +9,7 @@ use petrel_keyspace::cuckoo::{
     self, AddError, Adding, Cuckoo, CuckooFilter, HEAD_LEN, LoadChunkError, Print, Reserve, TYPE,
     load_head, load_piece,
 };
-use petrel_keyspace::custom::Slot;
+use petrel_keyspace::custom::{Loaded, Slot};
 use petrel_keyspace::{Transient, parse_int};
 use petrel_resp::Protocol;
 use petrel_table::commands as meta;
@@ -203,7 +203,11 @@ fn insert(ctx: &mut Ctx<'_>, only_absent: bool) -> Outcome {
     let how = adding(ctx, only_absent);
     let _growth = prepare(ctx, items.len(), how.most, creates.then_some(asked))?;
     let (key, db) = (ctx.key(1), ctx.db());
-    let added = cuckoo::add(&mut ctx.exec.ks.slot(db, key, &TYPE)?, items, how);
+    let units = |cuckoo: &Cuckoo| cuckoo.probes_to_add().saturating_mul(items.len());
+    let added = match filter(ctx)?.map_or(0, units) / PROBES_PER_UNIT {
+        ..COPIED_FROM => cuckoo::add(&mut ctx.exec.ks.slot(db, key, &TYPE)?, items, how),
+        _ => add_to_copy(ctx, items, how)?,
+    };
     let is_resp3 = ctx.reply.protocol() == Protocol::Resp3;
     ctx.reply.array(added.len());
     for added in added {
@@ -215,6 +219,40 @@ fn insert(ctx: &mut Ctx<'_>, only_absent: bool) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Adds items to a copy of the filter of the first key, which then replaces it.
+#[cold]
+fn add_to_copy(
+    ctx: &mut Ctx<'_>,
+    items: &[&[u8]],
+    how: Adding,
+) -> Result<Vec<Result<bool, AddError>>, Fail> {
+    let mut pacer = ctx.exec.pacer();
+    let mut cuckoo = copied(ctx)?;
+    let mut added = Vec::with_capacity(items.len());
+    for item in items.chunks(1) {
+        pacer.pace(cuckoo.probes_to_add() / PROBES_PER_UNIT)?;
+        cuckoo::add_some(&mut cuckoo, item, how, &mut added);
+    }
+    if added.contains(&Ok(true)) {
+        replace(ctx, cuckoo);
+    }
+    Ok(added)
+}
+
+/// A copy of the filter of the first key, for a change that takes long.
+fn copied(ctx: &mut Ctx<'_>) -> Result<Cuckoo, Fail> {
+    let bytes = filter_to_change(ctx).map_or(0, Cuckoo::allocated);
+    let _held = ctx.hold_growth(bytes)?;
+    Ok(filter_to_change(ctx).ok_or(NOT_FOUND)?.duplicate())
+}
+
+/// Replaces the filter of the first key.
+fn replace(ctx: &mut Ctx<'_>, cuckoo: Cuckoo) {
+    let (key, db) = (ctx.key(1), ctx.db());
+    let value = Loaded::Boxed(Box::new(CuckooFilter::new(cuckoo)));
+    ctx.exec.ks.replace_loaded(db, key, &TYPE, value);
 }
 
 /// `CF.EXISTS key item`: no where Redis, too, does not look at the type.
@@ -230,11 +268,12 @@ fn exists(ctx: &mut Ctx<'_>) -> Outcome {
 /// `CF.MEXISTS key item...`
 fn mexists(ctx: &mut Ctx<'_>) -> Outcome {
     const ITEMS_AHEAD: usize = 16;
-    let (items, here) = (&ctx.args()[2..], ctx.exec.units_here);
+    let (items, here, mut pacer) = (&ctx.args()[2..], ctx.exec.units_here, ctx.exec.pacer());
     let mut found = Vec::with_capacity(items.len());
     if let Ok(Some(cuckoo)) = filter(ctx) {
         expect(cuckoo.probes().saturating_mul(items.len()) / PROBES_PER_UNIT, here)?;
         for some in items.chunks(ITEMS_AHEAD) {
+            pacer.pace(cuckoo.probes().saturating_mul(some.len()) / PROBES_PER_UNIT)?;
             let prints: Vec<_> = some.iter().map(|item| Print::of(item)).collect();
             cuckoo.touch(&prints);
             found.extend(prints.into_iter().map(|print| cuckoo.contains(print)));
@@ -279,8 +318,18 @@ fn delete(ctx: &mut Ctx<'_>) -> Outcome {
 fn compact(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, here) = (ctx.key(1), ctx.db(), ctx.exec.units_here);
     let cuckoo = filter_to_change(ctx).ok_or(Fail::fixed("Cuckoo filter was not found"))?;
-    expect(cuckoo.probes_to_compact() / PROBES_PER_UNIT, here)?;
-    cuckoo::compact(&mut ctx.exec.ks.slot(db, key, &TYPE)?);
+    let units = cuckoo.probes_to_compact() / PROBES_PER_UNIT;
+    expect(units, here)?;
+    if units < COPIED_FROM {
+        cuckoo::compact(&mut ctx.exec.ks.slot(db, key, &TYPE)?);
+        return ctx.ok();
+    }
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
+    let mut cuckoo = copied(ctx)?;
+    let mut is_wanted = |bytes| pacer.goes_on(bytes / PROBES_PER_UNIT, &mut ended);
+    cuckoo.compact_while(true, &mut is_wanted);
+    ended?;
+    replace(ctx, cuckoo);
     ctx.ok()
 }
 

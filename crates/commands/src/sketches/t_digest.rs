@@ -184,8 +184,11 @@ fn merge(ctx: &mut Ctx<'_>) -> Outcome {
     expect(nodes.saturating_mul(2 * UNITS_PER_NODE), here)?;
     let mut merged = TDigest::new(compression).ok_or(TOO_LARGE)?;
     let held = ctx.hold_growth(merged.growth(nodes))?;
+    let mut pacer = ctx.exec.pacer();
     for &i in &from {
-        merged.merge(&*digest(ctx, i)?)?;
+        let source = digest(ctx, i)?;
+        pacer.pace(source.nodes().len() * 2 * UNITS_PER_NODE)?;
+        merged.merge(&source)?;
     }
     let (key, value) = (ctx.key(1), t_digest::loaded(merged));
     ctx.exec.ks.store_loaded(db, key, &TYPE, value);
@@ -208,13 +211,20 @@ fn look<A, R>(
     parse: impl Fn(&[u8]) -> Result<A, Fail>,
     look: impl Fn(&TDigest, A) -> R,
 ) -> Result<Vec<R>, Fail> {
-    let (texts, here) = (&ctx.args()[2..], ctx.exec.units_here);
+    let (texts, here, mut pacer) = (&ctx.args()[2..], ctx.exec.units_here, ctx.exec.pacer());
     let digest = digest(ctx, 1)?;
     let nodes = digest.nodes().len();
     let sorted = if digest.unmerged() > 0 { nodes * UNITS_PER_NODE } else { 0 };
-    expect(sorted.saturating_add(texts.len().saturating_mul(nodes / NODES_PER_UNIT + 1)), here)?;
+    let each = nodes / NODES_PER_UNIT + 1;
+    expect(sorted.saturating_add(texts.len().saturating_mul(each)), here)?;
     let asked = texts.iter().map(|text| parse(text)).collect::<Result<Vec<A>, Fail>>()?;
-    Ok(digest.with_merged(|merged| asked.into_iter().map(|asked| look(merged, asked)).collect()))
+    digest.with_merged(|merged| {
+        let found = asked.into_iter().map(|asked| {
+            pacer.pace(each)?;
+            Ok(look(merged, asked))
+        });
+        found.collect()
+    })
 }
 
 fn write_doubles(ctx: &mut Ctx<'_>, numbers: &[f64]) {

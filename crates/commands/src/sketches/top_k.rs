@@ -4,7 +4,9 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::expect;
 use crate::numbers::double;
+use crate::sketches::COPIED_FROM;
 use crate::spec::CommandSpec;
+use petrel_keyspace::custom::Loaded;
 use petrel_keyspace::parse_int;
 use petrel_keyspace::top_k::{self, INCREMENT_MAX, Shape, TYPE, TopK, TopKList};
 use petrel_resp::Reply;
@@ -41,11 +43,20 @@ fn list_of<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a TopK, Fail> {
     Ok(view.custom::<TopKList>()?.list())
 }
 
-/// Moves a command with many items to a helper.
-fn expect_items(list: &TopK, items: usize, here: usize) -> Outcome {
+/// Units for looking an item up.
+fn item_units(list: &TopK) -> usize {
     let Shape { k, depth, .. } = list.shape();
-    let each = depth as usize * UNITS_PER_COUNTER + k as usize / ENTRIES_PER_UNIT + 1;
-    expect(items.saturating_mul(each), here)
+    depth as usize * UNITS_PER_COUNTER + k as usize / ENTRIES_PER_UNIT + 1
+}
+
+/// Looks the items of a command up in the list of the first key.
+fn look_up<R>(ctx: &mut Ctx<'_>, look: impl Fn(&TopK, &[u8]) -> R) -> Result<Vec<R>, Fail> {
+    let (items, here, mut pacer) = (&ctx.args()[2..], ctx.exec.units_here, ctx.exec.pacer());
+    let list = list_of(ctx)?;
+    let each = item_units(list);
+    expect(items.len().saturating_mul(each), here)?;
+    let found = items.iter().map(|item| pacer.pace(each).map(|()| look(list, item)));
+    found.collect()
 }
 
 /// The properties that the arguments of `TOPK.RESERVE` ask for.
@@ -92,15 +103,42 @@ fn count_items(ctx: &mut Ctx<'_>, items: &[(&[u8], u32)]) -> Result<Vec<Option<B
     let (key, db, here) = (ctx.key(1), ctx.db(), ctx.exec.units_here);
     let view = ctx.exec.ks.look(db, key).ok_or(NO_KEY)?;
     let list = view.custom::<TopKList>()?.list();
-    expect_items(list, items.len(), here)?;
     // Each increment beyond the first is a draw for each counter of another item.
     let draws: usize = items.iter().map(|(_, times)| *times as usize).sum();
-    expect(draws.saturating_mul(list.shape().depth as usize * UNITS_PER_COUNTER), here)?;
+    let draws = draws.saturating_mul(list.shape().depth as usize * UNITS_PER_COUNTER);
+    let units = item_units(list).saturating_mul(items.len()).saturating_add(draws);
+    expect(units, here)?;
     let bytes = items.iter().map(|(item, _)| item.len()).sum();
     let growth = list.growth(items.len(), bytes);
-    let _held = ctx.hold_growth(growth)?;
+    let copied = if units < COPIED_FROM { 0 } else { list.allocated() };
+    let _held = ctx.hold_growth(growth + copied)?;
     let seed = ctx.exec.random.next();
+    if units >= COPIED_FROM {
+        return count_in_copy(ctx, items, seed);
+    }
     Ok(top_k::add(&mut ctx.exec.ks.slot(db, key, &TYPE)?, items, seed))
+}
+
+/// Counts items in a copy of the list, which then replaces it.
+#[cold]
+fn count_in_copy(
+    ctx: &mut Ctx<'_>,
+    items: &[(&[u8], u32)],
+    seed: u64,
+) -> Result<Vec<Option<Box<[u8]>>>, Fail> {
+    let (key, db, mut pacer) = (ctx.key(1), ctx.db(), ctx.exec.pacer());
+    let mut list = list_of(ctx)?.duplicate();
+    let each = item_units(&list);
+    let mut expelled = Vec::with_capacity(items.len());
+    for (i, (item, times)) in items.iter().enumerate() {
+        let mut ended = pacer.pace(each);
+        let mut goes_on = |draws| pacer.goes_on(draws * UNITS_PER_COUNTER, &mut ended);
+        expelled.push(list.add_while(item, *times, seed.wrapping_add(i as u64), &mut goes_on));
+        ended?;
+    }
+    let value = Loaded::Boxed(Box::new(TopKList::new(list)));
+    ctx.exec.ks.replace_loaded(db, key, &TYPE, value);
+    Ok(expelled)
 }
 
 fn write_expelled(expelled: Option<Box<[u8]>>, reply: &mut dyn Reply) {
@@ -146,10 +184,7 @@ fn incr_by(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `TOPK.QUERY key item...`
 fn query(ctx: &mut Ctx<'_>) -> Outcome {
-    let (items, here) = (&ctx.args()[2..], ctx.exec.units_here);
-    let list = list_of(ctx)?;
-    expect_items(list, items.len(), here)?;
-    let found: Vec<bool> = items.iter().map(|item| list.contains(item)).collect();
+    let found = look_up(ctx, TopK::contains)?;
     ctx.reply.array(found.len());
     found.into_iter().for_each(|is_there| ctx.reply.boolean(is_there));
     Ok(())
@@ -157,10 +192,7 @@ fn query(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `TOPK.COUNT key item...`
 fn count(ctx: &mut Ctx<'_>) -> Outcome {
-    let (items, here) = (&ctx.args()[2..], ctx.exec.units_here);
-    let list = list_of(ctx)?;
-    expect_items(list, items.len(), here)?;
-    let counts: Vec<u32> = items.iter().map(|item| list.count(item)).collect();
+    let counts = look_up(ctx, TopK::count)?;
     ctx.reply.array(counts.len());
     counts.into_iter().for_each(|count| ctx.reply.integer(count.into()));
     Ok(())

@@ -209,7 +209,75 @@ const WORST: &[Worst] = &[
             words("GEOSEARCH g BYPOLYGON 20000").into_iter().chain(vertices).collect()
         },
     },
+    Worst {
+        commands: "cms.merge",
+        data: |client| {
+            client.call(&["CMS.INITBYDIM", "k", "1000000", "5"]);
+        },
+        call: || often("CMS.MERGE k 9000", "k", 9000),
+    },
+    Worst {
+        commands: "cms.incrby cms.query",
+        data: |client| {
+            client.call(&["CMS.INITBYDIM", "k", "1", "4096"]);
+        },
+        call: || [words("CMS.INCRBY k"), words("x 1 ".repeat(300_000).trim_end())].concat(),
+    },
+    // The counters of each row become the next item's, one draw after another.
+    Worst {
+        commands: "topk.incrby topk.add",
+        data: |client| {
+            client.call(&["TOPK.RESERVE", "k", "10", "1", "4096", "1"]);
+        },
+        call: || {
+            let items = (0..1000).flat_map(|n| [n.to_string(), "100000".into()]);
+            words("TOPK.INCRBY k").into_iter().chain(items).collect()
+        },
+    },
+    Worst {
+        commands: "topk.query topk.count",
+        data: |client| {
+            client.call(&["TOPK.RESERVE", "k", "1000000"]);
+        },
+        call: || often("TOPK.QUERY k", "x", 200_000),
+    },
+    Worst {
+        commands: "bf.madd bf.insert bf.add",
+        data: links,
+        call: || often("BF.MADD k", "1999", 900_000),
+    },
+    Worst { commands: "bf.mexists", data: links, call: || often("BF.MEXISTS k", "x", 900_000) },
+    Worst {
+        commands: "cf.insert cf.insertnx cf.add cf.addnx",
+        data: |client| {
+            let size = ["BUCKETSIZE", "255", "MAXITERATIONS", "65535"];
+            client.call(&[&["CF.RESERVE", "k", "510"][..], &size].concat());
+            fill(client, &["CF.INSERT", "k", "ITEMS"], 1000, |_| vec!["x".into()]);
+        },
+        call: || often("CF.INSERT k ITEMS", "x", 100_000),
+    },
+    Worst {
+        commands: "tdigest.merge",
+        data: digest,
+        call: || often("TDIGEST.MERGE d 100000", "k", 100_000),
+    },
+    Worst {
+        commands: "tdigest.byrank tdigest.byrevrank tdigest.cdf tdigest.quantile tdigest.rank tdigest.revrank",
+        data: digest,
+        call: || often("TDIGEST.QUANTILE k", "0.999", 900_000),
+    },
 ];
+
+/// A filter of as many links as items.
+fn links(client: &mut Client) {
+    client.call(&["BF.RESERVE", "k", "0.0001", "1", "EXPANSION", "1"]);
+    fill(client, &["BF.MADD", "k"], 2000, |n| vec![n.to_string()]);
+}
+
+fn digest(client: &mut Client) {
+    client.call(&["TDIGEST.CREATE", "k", "COMPRESSION", "10000"]);
+    fill(client, &["TDIGEST.ADD", "k"], 60_000, |n| vec![n.to_string()]);
+}
 
 /// The commands of which there is a reason why they are bounded.
 fn reviewed() -> BTreeSet<&'static str> {

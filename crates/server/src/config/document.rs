@@ -98,9 +98,9 @@ pub fn markdown() -> String {
          \u{20} Values with blanks stand in quotes: `\"...\"` knows `\\n`, `\\r`, `\\t`, `\\a`, `\\b`, `\\xHH`, `\\\"`\n\
          \u{20} and `\\\\`, `'...'` only `\\'`. `include PATH` reads another file in place, or all files that\n\
          \u{20} match a pattern such as `/etc/petrel.d/*.conf`.\n\
-         * **Users and names of commands.** `user NAME RULE ...` makes a user as `ACL SETUSER` does, unless `aclfile`\n\
-         \u{20} names a file of such lines. `rename-command NAME OTHER` lets a command be called otherwise, or not at all\n\
-         \u{20} where the other name is `\"\"`; rules of users go by the first name.\n\
+         * **Users and names of commands.** `user NAME RULE ...` makes a user as `ACL SETUSER` does, unless\n\
+         \u{20} `aclfile` names a file of such lines. `rename-command NAME OTHER` lets a command be called\n\
+         \u{20} otherwise, or not at all where the other name is `\"\"`; rules of users go by the first name.\n\
          * **Command line.** `--name value ...` or `--name=value`. An option takes everything up to the\n\
          \u{20} next `--`.\n\
          * **Relative paths** of the configuration file, of `include` and of `dir` start at the directory in\n\
@@ -247,14 +247,16 @@ pub(super) const PATHS: &str = "Relative paths of FILE, of include and of dir st
 const FOREIGN: &str = "
 # Files of Redis and Valkey
 
-The `redis.conf` of Redis 6.2 to 8.8 and the `valkey.conf` of Valkey 8 and 9 start Petrel as they are. Their parameters
-that are not above have no effect here. All are accepted, so that files, `CONFIG SET` and tools work:
+The `redis.conf` of Redis 6.2 to 8.8 and the `valkey.conf` of Valkey 8 and 9 start Petrel as they
+are. Their parameters that are not above have no effect here. All are accepted, so that files,
+`CONFIG SET` and tools work:
 
-* **Parameters of absent features**: one that enables the feature accepts only the value that does not, such as
-  `key-memory-histograms no`. Any other value is an error that names the missing feature. One that configures the feature takes
-  any valid value, is shown by `CONFIG GET`, and has no effect.
-* **Parameters of features that Petrel implements differently** take and show any valid value without effect; the table
-  gives the reason.
+* **Parameters of absent features**: one that enables the feature accepts only the value that does
+  not, such as `key-memory-histograms no`. Any other value is an error that names the missing
+  feature. One that configures the feature takes any valid value, is shown by `CONFIG GET`, and has
+  no effect.
+* **Parameters of features that Petrel implements differently** take and show any valid value
+  without effect; the table gives the reason.
 * `user`, `loadmodule` and `rename-command` are errors.
 ";
 

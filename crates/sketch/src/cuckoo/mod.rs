@@ -343,8 +343,14 @@ impl Cuckoo {
     /// Moves items to older sub-filters that have room, and removes the newest ones that become
     /// empty. Unless it `goes_on`, ends with the first from which an item cannot be moved.
     pub fn compact(&mut self, goes_on: bool) {
+        self.compact_while(goes_on, &mut |_| true);
+    }
+
+    /// Like [`Cuckoo::compact`], but ends half done once `is_wanted`, which is shown the bytes that
+    /// are read, returns false.
+    pub fn compact_while(&mut self, goes_on: bool, is_wanted: &mut dyn FnMut(usize) -> bool) {
         for i in (1..self.tables.len()).rev() {
-            if self.compact_one(i) {
+            if self.compact_one(i, is_wanted) {
                 if i + 1 == self.tables.len() {
                     self.remove_newest();
                 }
@@ -356,12 +362,15 @@ impl Cuckoo {
     }
 
     /// Moves all items of a sub-filter to older ones; false if one has no room there.
-    fn compact_one(&mut self, i: usize) -> bool {
+    fn compact_one(&mut self, i: usize, is_wanted: &mut dyn FnMut(usize) -> bool) -> bool {
         let (mut is_empty, mut next, mut cells) = (true, 0, Vec::new());
         while let Some((from, page)) = self.tables[i].cells().page_from(next) {
             cells.clear();
             cells.extend_from_slice(page);
             next = from + cells.len();
+            if !is_wanted(cells.len().saturating_mul(1 + 2 * i)) {
+                return false;
+            }
             for (at, &cell) in (from..).zip(&cells).filter(|&(_, &cell)| cell != 0) {
                 let print = Print::of_cell(cell, (at / usize::from(self.shape.bucket_size)) as u64);
                 match self.tables[..i].iter().position(|table| table.free(print).is_some()) {

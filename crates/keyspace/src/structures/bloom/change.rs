@@ -69,22 +69,27 @@ pub fn add_one<S: Slot + ?Sized>(slot: &mut S, item: &[u8]) -> Option<Result<boo
     added
 }
 
+/// Adds a few items to a filter; false if there is no room for one, which is the last of `added`.
+pub fn add_some(
+    bloom: &mut Bloom,
+    items: &[&[u8]],
+    added: &mut Vec<Result<bool, AddError>>,
+) -> bool {
+    let hashes: Vec<Hashes> = items.iter().map(|item| bloom.hashes(item)).collect();
+    bloom.touch(&hashes);
+    hashes.into_iter().all(|hashes| {
+        added.push(bloom.add(hashes));
+        !matches!(added.last(), Some(Err(_)))
+    })
+}
+
 /// Adds items to the filter at a key, up to the first for which there is no room. Returns for each
 /// whether it was new.
 pub fn add<S: Slot + ?Sized>(slot: &mut S, items: &[&[u8]]) -> Vec<Result<bool, AddError>> {
     let mut added = Vec::with_capacity(items.len());
     change(slot, &mut |filter| {
-        let bloom = &mut filter.0;
-        for some in items.chunks(ITEMS_AHEAD) {
-            let hashes: Vec<Hashes> = some.iter().map(|item| bloom.hashes(item)).collect();
-            bloom.touch(&hashes);
-            for hashes in hashes {
-                added.push(bloom.add(hashes));
-                if matches!(added.last(), Some(Err(_))) {
-                    return;
-                }
-            }
-        }
+        let mut some = items.chunks(ITEMS_AHEAD);
+        some.all(|some| add_some(&mut filter.0, some, &mut added));
     });
     let is_new = |added: &Result<bool, AddError>| *added == Ok(true);
     if added.iter().any(is_new) {

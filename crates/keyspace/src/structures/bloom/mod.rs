@@ -22,7 +22,7 @@ pub struct Filter(Bloom);
 
 impl Filter {
     /// Creates the value of a filter.
-    pub(crate) fn new(bloom: Bloom) -> Self {
+    pub fn new(bloom: Bloom) -> Self {
         Filter(bloom)
     }
 

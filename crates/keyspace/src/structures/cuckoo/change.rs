@@ -100,6 +100,18 @@ fn add_print(cuckoo: &mut Cuckoo, print: Print, how: Adding) -> Result<bool, Add
     cuckoo.add(print, how.most).map(|()| true)
 }
 
+/// Adds a few items to a filter.
+pub fn add_some(
+    cuckoo: &mut Cuckoo,
+    items: &[&[u8]],
+    how: Adding,
+    added: &mut Vec<Result<bool, AddError>>,
+) {
+    let prints: Vec<Print> = items.iter().map(|item| Print::of(item)).collect();
+    cuckoo.touch(&prints);
+    added.extend(prints.into_iter().map(|print| add_print(cuckoo, print, how)));
+}
+
 /// Adds items to the filter at a key. Returns for each whether it was added; nothing if there is no
 /// filter.
 pub fn add<S: Slot + ?Sized>(
@@ -109,12 +121,8 @@ pub fn add<S: Slot + ?Sized>(
 ) -> Vec<Result<bool, AddError>> {
     let mut added = Vec::with_capacity(items.len());
     change(slot, &mut |filter| {
-        let cuckoo = &mut filter.0;
-        for some in items.chunks(ITEMS_AHEAD) {
-            let prints: Vec<Print> = some.iter().map(|item| Print::of(item)).collect();
-            cuckoo.touch(&prints);
-            added.extend(prints.into_iter().map(|print| add_print(cuckoo, print, how)));
-        }
+        let some = items.chunks(ITEMS_AHEAD);
+        some.for_each(|some| add_some(&mut filter.0, some, how, &mut added));
     });
     let is_new = |added: &Result<bool, AddError>| *added == Ok(true);
     if added.iter().any(is_new) {

@@ -22,7 +22,7 @@ pub struct CuckooFilter(Cuckoo);
 
 impl CuckooFilter {
     /// Creates the value of a filter.
-    pub(crate) fn new(cuckoo: Cuckoo) -> Self {
+    pub fn new(cuckoo: Cuckoo) -> Self {
         CuckooFilter(cuckoo)
     }
 

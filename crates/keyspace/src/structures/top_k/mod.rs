@@ -22,7 +22,7 @@ pub struct TopKList(TopK);
 
 impl TopKList {
     /// Creates the value of a list.
-    pub(crate) fn new(list: TopK) -> Self {
+    pub fn new(list: TopK) -> Self {
         TopKList(list)
     }
 

@@ -139,10 +139,10 @@ mod tests {
     const HEAD: &str = "\
 # Metrics
 
-Fields of `INFO` that `/metrics` shows ([monitoring](monitoring.md)), in seconds, bytes and ratios as
-OpenMetrics asks. A metric is absent while `INFO` has no such field: those of a replica's link, of
-loading, of backups, of the log and of a cluster. \"None here\" means that the field is always 0, for
-tools that expect it.
+Fields of `INFO` that `/metrics` shows ([monitoring](monitoring.md)), in seconds, bytes and ratios
+as OpenMetrics asks. A metric is absent while `INFO` has no such field: those of a replica's link,
+of loading, of backups, of the log and of a cluster. \"None here\" means that the field is always 0,
+for tools that expect it.
 
 | metric | type | field | is |
 |---|---|---|---|
