@@ -283,6 +283,7 @@ fn they_answer_as_ordinary_ones() {
             client.call(&[b"DEL", b"k0", b"k1", b"k2"]);
         }
         assert_eq!(counts(&shared), (0, 0));
+        shared.exec.ks.set_sink(None);
         shared.call(&[b"FLUSHALL"]);
         assert_eq!(shared.exec.ks.keyspace().stats().used, empty, "memory is counted exactly");
         rounds += 1;
