@@ -190,7 +190,7 @@ fn draw(random: &mut Random) -> Vec<String> {
         }
         20 => "HKEYS",
         21 => {
-            call.push("0".into());
+            call.extend(["0".into(), "COUNT".into(), "1000".into()]);
             "HSCAN"
         }
         22 => {
