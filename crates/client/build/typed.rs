@@ -94,9 +94,9 @@ fn snake(name: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' })
         .collect();
     match name.as_str() {
-        "async" | "const" | "in" | "match" | "move" | "ref" | "type" | "where" | "yield"
-        | "use" | "loop" | "static" | "mod" | "self" | "final" | "dyn" | "as" | "do" | "if"
-        | "for" | "override" => name + "_",
+        "async" | "const" | "in" | "match" | "move" | "ref" | "return" | "type" | "where"
+        | "yield" | "use" | "loop" | "static" | "mod" | "self" | "final" | "dyn" | "as" | "do"
+        | "if" | "for" | "override" => name + "_",
         _ if name.starts_with(|c: char| c.is_ascii_digit()) => format!("_{name}"),
         _ => name,
     }

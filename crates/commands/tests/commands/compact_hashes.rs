@@ -190,7 +190,7 @@ fn draw(random: &mut Random) -> Vec<String> {
         }
         20 => "HKEYS",
         21 => {
-            call.push("0".into());
+            call.extend(["0".into(), "COUNT".into(), "1000".into()]);
             "HSCAN"
         }
         22 => {
@@ -269,7 +269,11 @@ fn they_answer_as_ordinary_ones() {
                     let mut other = Client::new();
                     let restored = other.call(&[b"RESTORE", b"k0", b"0", payload]);
                     assert_eq!(show(&restored), "OK");
-                    assert_eq!(other.call(&[b"DUMP", b"k0"]), Value::Bulk(payload.clone()));
+                    // Fields of a hash table come in the order of their hashes.
+                    if matches!(payload[0], 29 | 31) {
+                        let again = other.call(&[b"DUMP", b"k0"]);
+                        assert_eq!(again, Value::Bulk(payload.clone()));
+                    }
                     assert_eq!(contents(&mut other)[0], contents_here[0]);
                 }
                 compact += counts(&shared).1;
@@ -279,6 +283,7 @@ fn they_answer_as_ordinary_ones() {
             client.call(&[b"DEL", b"k0", b"k1", b"k2"]);
         }
         assert_eq!(counts(&shared), (0, 0));
+        shared.exec.ks.set_sink(None);
         shared.call(&[b"FLUSHALL"]);
         assert_eq!(shared.exec.ks.keyspace().stats().used, empty, "memory is counted exactly");
         rounds += 1;

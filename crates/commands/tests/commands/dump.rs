@@ -11,7 +11,7 @@ const EMPTY_LIST: &str = r#""\x01\x00\x09\x00\x8b\x0a\x74\x00\x38\x91\x20\xe7""#
 /// A value of a module.
 const MODULE: &str = r#""\x07\x00\x09\x00\x22\xf5\xdb\xc0\x84\x8a\x8c\xb0""#;
 /// The string `a`, of an unknown version.
-const NEWER: &str = r#""\x00\x01\x61\x0f\x00\xa4\x7a\x8a\x97\x21\x9a\x80\x4c""#;
+const NEWER: &str = r#""\x00\x01\x61\x10\x00\x41\x9b\x45\x7c\x9e\xa2\xd6\x81""#;
 
 /// Runs a script that refers to the payloads above by name.
 fn follow(client: &mut Client, script: &str) {
