@@ -93,6 +93,7 @@ fn snake(name: &str) -> String {
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' })
         .collect();
+    let name = name.replace("__", "_");
     match name.as_str() {
         "async" | "const" | "in" | "match" | "move" | "ref" | "return" | "type" | "where"
         | "yield" | "use" | "loop" | "static" | "mod" | "self" | "final" | "dyn" | "as" | "do"

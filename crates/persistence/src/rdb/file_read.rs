@@ -224,7 +224,13 @@ impl<R: Read> FileReader<R> {
     fn section(&mut self) -> Result<Section, Error> {
         let mut scratch = Vec::new();
         let input = &mut self.input;
-        let first = input.peek()?;
+        let mut first = input.peek()?;
+        // Slot, keys and keys with an expiry: a hint of Redis in cluster mode.
+        while first == opcode::SLOT_INFO {
+            input.byte()?;
+            (0..3).try_for_each(|_| read_number(input).map(drop))?;
+            first = input.peek()?;
+        }
         if first < opcode::MIN || is_before_key(first) {
             return self.keys();
         }
@@ -247,11 +253,6 @@ impl<R: Read> FileReader<R> {
                 input.templates = templates;
                 read?;
                 Section::Template
-            }
-            opcode::SLOT_INFO => {
-                // Slot, keys and keys with an expiry: a hint of Redis in cluster mode.
-                (0..3).try_for_each(|_| read_number(input).map(drop))?;
-                return self.section();
             }
             opcode::MODULE_AUX => Section::Module(skip_module(input)?),
             opcode::END => {

@@ -320,3 +320,10 @@ fn whatever_is_broken_what_is_kept_loads() {
     }
     assert!(left_out > 75, "{left_out}");
 }
+
+#[test]
+fn hints_of_slots_may_be_any_number() {
+    let hints = [0xf4, 1, 2, 3].repeat(500_000);
+    let (_, loaded) = load_file(&file(&[&hints, &key(0, "k", b"\x01v")]), 1);
+    loaded.unwrap();
+}
