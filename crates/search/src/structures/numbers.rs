@@ -107,6 +107,15 @@ impl Leaf {
         at
     }
 
+    /// Number of pairs from `from` to before `to`. Most leaves of a range are whole.
+    fn count(&self, from: Pair, to: Pair) -> usize {
+        let len = self.numbers.len();
+        if len > 0 && self.pair(0) >= from && self.pair(len - 1) < to {
+            return len;
+        }
+        self.position(to).saturating_sub(self.position(from))
+    }
+
     fn split_off(&mut self, at: usize) -> Leaf {
         let mut upper =
             Leaf { numbers: Vec::with_capacity(LEAF_MAX), rows: Vec::with_capacity(LEAF_MAX) };
@@ -218,7 +227,7 @@ impl Numbers {
         let (from, to) = range.pairs();
         let mut count = 0;
         for leaf in self.leaves_of(from, to) {
-            count += leaf.position(to).saturating_sub(leaf.position(from));
+            count += leaf.count(from, to);
             if count >= enough {
                 break;
             }
