@@ -75,8 +75,8 @@ impl Connection {
         let ends_watch = matches!(op.watch, Some(Watch::End(_)));
         let waits = self.pending.iter().take(at).filter(is_open).any(|pending| {
             // Forwarded commands keep their order on the way.
-            pending.op.may_wait()
-                || shares(pending) && (reads_here || ends_watch || op.slots != pending.op.slots)
+            let is_changed = ends_watch || pending.op.is_across || op.slots != pending.op.slots;
+            pending.op.may_wait() || shares(pending) && (reads_here || is_changed)
         });
         (!waits).then_some(at)
     }
@@ -112,7 +112,7 @@ impl Connection {
             }
             if is_known {
                 witness.acknowledged(&seen);
-                check(by, &op, &reply, &seen, witness);
+                check(by, &op, (&op.check, &reply), &seen, witness);
             }
         }
         replies
@@ -130,7 +130,13 @@ pub fn content_of(op: &Op, at: usize, key: &[u8], reply: &Value) -> Content {
     }
 }
 
-fn check(by: Identity, op: &Op, reply: &Value, seen: &[(u16, u64)], witness: &mut Witness) {
+fn check(
+    by: Identity,
+    op: &Op,
+    (checks, reply): (&Check, &Value),
+    seen: &[(u16, u64)],
+    witness: &mut Witness,
+) {
     if let (Value::Array(values), 2) = (reply, op.reads.len())
         && values.first() != values.get(1)
     {
@@ -141,8 +147,17 @@ fn check(by: Identity, op: &Op, reply: &Value, seen: &[(u16, u64)], witness: &mu
         of_key.or(seen.first()).copied()
     };
     let Some(first) = seen.first() else { return };
-    match &op.check {
+    match checks {
         Check::Nothing => {}
+        Check::Each(checks) => {
+            if let Value::Array(values) = reply
+                && values.len() == checks.len()
+            {
+                for one in checks.iter().zip(values) {
+                    check(by, op, one, seen, witness);
+                }
+            }
+        }
         Check::Logged(key, item) => {
             witness.logged(key, item.clone(), position(&key.1).unwrap_or(*first));
         }

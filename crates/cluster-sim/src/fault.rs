@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 /// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 26] = [
+pub const FAULTS: [(&str, Fault); 40] = [
     ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
     ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
@@ -45,6 +45,20 @@ pub const FAULTS: [(&str, Fault); 26] = [
     ("commit-early", Fault::Rule(Mutation::CommitEarly)),
     ("recover-parts", Fault::Rule(Mutation::RecoverParts)),
     ("forget-reads", Fault::Rule(Mutation::ForgetReads)),
+    ("use-lent", Fault::Rule(Mutation::UseLent)),
+    ("end-loans", Fault::Rule(Mutation::EndLoans)),
+    ("decide-late", Fault::Rule(Mutation::DecideLate)),
+    ("keep-silent", Fault::Rule(Mutation::KeepSilent)),
+    ("part-alone", Fault::Rule(Mutation::PartAlone)),
+    ("forget-decisions", Fault::Rule(Mutation::ForgetDecisions)),
+    ("skip-missing", Fault::Rule(Mutation::SkipMissing)),
+    ("keep-loans", Fault::Rule(Mutation::KeepLoans)),
+    ("execute-chain-twice", Fault::Rule(Mutation::ExecuteChainTwice)),
+    ("answer-decided", Fault::Rule(Mutation::AnswerDecided)),
+    ("refuse-alone", Fault::Rule(Mutation::RefuseAlone)),
+    ("forget-loans", Fault::Rule(Mutation::ForgetLoans)),
+    ("lend-unsafe", Fault::Rule(Mutation::LendUnsafe)),
+    ("any-order", Fault::Rule(Mutation::AnyOrder)),
     ("repeat-messages", Fault::Rule(Mutation::RepeatMessages)),
     ("ignore-watches", Fault::IgnoresWatches),
     ("flush-one-database", Fault::FlushesOneDatabase),

@@ -17,9 +17,11 @@
 //! | `outcome` | statistics of a run |
 //! | `machine` | keyspace and executor of a node |
 //! | `connection`, `workload` | clients |
+//! | `chains` | the checker of transactions of several primaries |
 //! | `witness`, `content` | the checker: global history, and whether reads are explained by it |
 //! | `link`, `random` | bytes in transit, random numbers |
 
+mod chains;
 mod connection;
 mod content;
 mod fault;

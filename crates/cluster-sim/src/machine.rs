@@ -1,16 +1,19 @@
 //! Keyspace, executor and simulated clock of a node.
 
+mod apart;
+mod data;
 mod shares;
 
 use crate::content::{Content, Family};
 use crate::fault::Fault;
 use crate::names::{DbKey, FLUSH, parse, slots_of, tagged};
 use crate::witness::{Held, Spread, Witness};
-use crate::workload::{is_flush, used_slots};
+use crate::workload::is_flush;
+use apart::Scratch;
 use petrel_cluster::lanes::{Served, record_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{Call, Executed, FROM_PEERS, Identity, SLOTS, SlotSet, slot_of};
+use petrel_cluster::{Apart, Call, Executed, FROM_PEERS, Identity, SLOTS, slot_of};
 use petrel_commands::{
     Answer, Blocked, Command, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
     Ticket, WaitEnd as End, transactions,
@@ -19,8 +22,6 @@ use petrel_keyspace::{
     Cleared, Effect, EffectHead, EffectSink, Handle, Keyspace, Options, Ownership, Published,
     Removal, SinkSource,
 };
-use petrel_persistence::log::Malformed;
-use petrel_persistence::log::number::{Bytes, put, put_bytes};
 use petrel_resp::{RespWriter, Value};
 use petrel_table::keys::key_positions;
 use std::any::Any;
@@ -176,6 +177,10 @@ pub struct Machine {
     pub identity: Identity,
     exec: Executor,
     host: CommandHost,
+    /// For transactions of several primaries.
+    scratch: Scratch,
+    /// Changes may not fit after two deaths.
+    pub may_misfit: bool,
     /// Simulated time, in Unix milliseconds.
     pub now_ms: i64,
     /// Slots that start empty here, until the node changes them.
@@ -240,6 +245,8 @@ impl Machine {
                 served: Vec::new(),
                 ended: Vec::new(),
             },
+            scratch: Scratch::new(seed),
+            may_misfit: false,
             now_ms: START_MS,
             restarted: BTreeSet::new(),
             commits,
@@ -279,96 +286,6 @@ impl Machine {
         self.exec.ks.set_sinks("observer", observer);
         self.exec.ks.unlock();
         self.exec.end();
-    }
-
-    /// A copy of all keys, and its position in each slot's order.
-    pub fn copy(&mut self) -> (Vec<u8>, BTreeMap<u16, u64>) {
-        let positions = self.commits.lock().map(|commits| commits.positions.clone());
-        let positions = positions.unwrap_or_default();
-        (self.dump(|_| true), positions)
-    }
-
-    /// A copy of some slots, preceded by its position in each slot's order.
-    pub fn copy_slots(&mut self, slots: &SlotSet) -> Vec<u8> {
-        let mut out = Vec::new();
-        let used: Vec<u16> = used_slots().filter(|&slot| slots.contains(slot)).collect();
-        put(&mut out, used.len() as u64);
-        for slot in used {
-            put(&mut out, slot.into());
-            put(&mut out, self.position(slot));
-        }
-        out.extend(self.dump(|slot| slots.contains(slot)));
-        out
-    }
-
-    /// Loads imported slots.
-    pub fn load_slots(&mut self, sinks: Arc<dyn SinkSource>) {
-        let copied = std::mem::take(&mut self.copied);
-        let mut bytes = Bytes(&copied);
-        let mut positions = Vec::new();
-        for _ in 0..bytes.number().unwrap_or(0) {
-            let mut number = || bytes.number().unwrap_or(0);
-            positions.push((number() as u16, number()));
-        }
-        self.set_sinks(None);
-        self.load(bytes);
-        self.set_sinks(Some(sinks));
-        if let Ok(mut commits) = self.commits.lock() {
-            commits.positions.extend(positions);
-        }
-    }
-
-    /// Restarts a slot after its data were lost: copies and their removal are no positions of its
-    /// order.
-    pub fn restart_slot(&mut self, slot: u16) {
-        self.restarted.insert(slot);
-    }
-
-    fn dump(&mut self, is_of: impl Fn(u16) -> bool) -> Vec<u8> {
-        let mut out = Vec::new();
-        for (db, key) in self.keys().into_iter().filter(|(_, key)| is_of(slot_of(key))) {
-            let now_ms = std::mem::replace(&mut self.now_ms, 0);
-            let dumped = parse(&self.run(db, false, &[vec![b"DUMP", &key]]));
-            let expiry = parse(&self.run(db, false, &[vec![b"PEXPIRETIME", &key]]));
-            self.now_ms = now_ms;
-            let expiry = if let Value::Integer(at) = expiry { at.max(0) } else { 0 };
-            put(&mut out, db.into());
-            put_bytes(&mut out, &key);
-            put(&mut out, expiry as u64);
-            put_bytes(&mut out, dumped.as_bytes().unwrap_or_default());
-        }
-        out
-    }
-
-    /// Loads a received copy with these positions.
-    pub fn load_copy(&mut self, positions: BTreeMap<u16, u64>) {
-        let copied = std::mem::take(&mut self.copied);
-        self.load(Bytes(&copied));
-        if let Ok(mut commits) = self.commits.lock() {
-            *commits = Commits { positions, ..Commits::default() };
-        }
-    }
-
-    fn load(&mut self, mut bytes: Bytes<'_>) {
-        let now_ms = std::mem::replace(&mut self.now_ms, 0);
-        while !bytes.0.is_empty() {
-            let mut next = || -> Result<_, Malformed> {
-                Ok((bytes.number()?, bytes.bytes()?, bytes.number()?, bytes.bytes()?))
-            };
-            let Ok((db, key, expiry, dumped)) = next() else {
-                self.witness.borrow_mut().violation("a copy is not what was sent".into());
-                break;
-            };
-            let expiry = expiry.to_string();
-            let restore: Vec<&[u8]> =
-                vec![b"RESTORE", key, expiry.as_bytes(), dumped, b"ABSTTL", b"REPLACE"];
-            let reply = self.run(db as u16, false, &[restore]);
-            if reply != b"+OK\r\n" {
-                let text = format!("a key of a copy is refused: {}", reply.escape_ascii());
-                self.witness.borrow_mut().violation(text);
-            }
-        }
-        self.now_ms = now_ms;
     }
 
     /// Notes the slots of the next command, until [`Machine::report`].
@@ -504,7 +421,13 @@ impl Machine {
             return Some((flush.tag, flush.slots, b"-TRYAGAIN\r\n".to_vec()));
         }
         self.compare_survivors();
-        for (db, key) in flush.keys.drain(..count.min(flush.keys.len())) {
+        let some: Vec<DbKey> = flush.keys.drain(..count.min(flush.keys.len())).collect();
+        for (db, key) in some {
+            if !self.is_primary(slot_of(&key)) {
+                // It is on loan.
+                flush.keys.push((db, key));
+                continue;
+            }
             self.run(db, false, &[vec![b"DEL", &key]]);
             self.report();
         }
@@ -684,7 +607,12 @@ impl Machine {
     /// the primary's changes.
     pub fn compare_survivors(&mut self) {
         let Some(own) = &self.own else { return };
-        let is_own = |slot| own.is_primary(tagged("", slot).as_bytes());
+        let own = own.clone();
+        self.compare_survivors_of(|slot| own.is_primary(tagged("", slot).as_bytes()));
+    }
+
+    /// Like [`Machine::compare_survivors`], for some slots of this primary.
+    fn compare_survivors_of(&mut self, is_own: impl Fn(u16) -> bool) {
         let awaited = self.witness.borrow().awaited(self.identity, is_own);
         if awaited.is_empty() {
             return;
@@ -768,6 +696,20 @@ impl ClusterHost for Machine {
 
     fn copy(&mut self, part: &[u8], _: bool) {
         self.copied.extend_from_slice(part);
+    }
+
+    fn keys_used(&mut self, call: &Call<&[u8]>, keys: &mut Vec<DbKey>) -> bool {
+        // They are lent: this node shows its slots to others.
+        self.compare_survivors_of(|slot| call.slots.contains(&slot));
+        self.keys_of(call, keys)
+    }
+
+    fn execute_apart(&mut self, tag: Tag, call: &Call<&[u8]>, lent: &[&[u8]]) -> Option<Apart> {
+        self.run_apart(tag, call, lent)
+    }
+
+    fn apply_part(&mut self, tag: Tag, groups: &[&[u8]]) -> Result<(), GroupError> {
+        self.make_part(tag, groups)
     }
 
     fn differs(&mut self, from: Identity, error: GroupError) {

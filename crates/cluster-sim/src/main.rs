@@ -1,7 +1,8 @@
 //! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--deaths N]
-//! [--wrong RULE]`: runs simulations until the time is up, and prints the seed of each run with
-//! violations. `--seed` without `--seconds` repeats one run. `--deaths 2` lets two members die at
-//! once. `--wrong` disables a rule and stops at the first run that detects it.
+//! [--chains 1] [--wrong RULE]`: runs simulations until the time is up, and prints the seed of each
+//! run with violations. `--seed` without `--seconds` repeats one run. `--deaths 2` lets two members
+//! die at once, `--chains 1` executes transactions of several primaries. `--wrong` disables a rule
+//! and stops at the first run that detects it.
 
 use petrel_cluster_sim::{FAULTS, Outcome, Plan, run};
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 fn main() -> ExitCode {
     let (mut seconds, mut seed, mut ops, mut wrong) = (None, None, 4000, None);
-    let (mut copies, mut acknowledge, mut deaths) = (None, 1, 1);
+    let (mut copies, mut acknowledge, mut deaths, mut chains) = (None, 1, 1, false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let text = args.next().unwrap_or_default();
@@ -28,9 +29,10 @@ fn main() -> ExitCode {
             ("--copies", Some(value)) => copies = Some(value as usize),
             ("--acknowledge", Some(value)) => acknowledge = value as usize,
             ("--deaths", Some(value)) => deaths = value as usize,
+            ("--chains", Some(value)) => chains = value != 0,
             _ => {
                 eprintln!(
-                    "usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--deaths N] [--wrong RULE]"
+                    "usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--deaths N] [--chains 1] [--wrong RULE]"
                 );
                 return ExitCode::FAILURE;
             }
@@ -44,7 +46,9 @@ fn main() -> ExitCode {
     let mut sum = Outcome::default();
     loop {
         let seed = first.wrapping_add(runs);
-        let outcome = run(Plan { seed, ops, wrong, joins: true, copies, acknowledge, deaths });
+        let joins = true;
+        let plan = Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains };
+        let outcome = run(plan);
         runs += 1;
         if !outcome.violations.is_empty() {
             failed += 1;

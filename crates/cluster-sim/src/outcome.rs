@@ -15,6 +15,8 @@ pub struct Outcome {
     pub commits: u64,
     /// Commits of several slots.
     pub spread: u64,
+    /// Transactions of several primaries: executed, answered, and parts of them.
+    pub chains: [u64; 3],
     /// Forwarded commands executed.
     pub forwarded: u64,
     /// Views beyond the first.
@@ -57,6 +59,9 @@ impl Outcome {
         self.near += other.near;
         self.commits += other.commits;
         self.spread += other.spread;
+        for (sum, other) in self.chains.iter_mut().zip(other.chains) {
+            *sum += other;
+        }
         self.forwarded += other.forwarded;
         self.views += other.views;
         self.deaths += other.deaths;
@@ -83,7 +88,7 @@ impl Outcome {
              {} views, {} deaths, {} joins ({} loaded, {} given up), {} links broken, \
              {} unknown ({} unreachable), {} blocked ({} forwarded again), \
              {} transactions of watching clients ({} refused), {} flushes, {} messages, \
-             {} acknowledgements compared",
+             {} acknowledgements compared, {} transactions of several primaries ({} answered, {} parts)",
             self.replies,
             self.reads,
             self.near,
@@ -104,7 +109,10 @@ impl Outcome {
             self.watching[1],
             self.flushes,
             self.messages,
-            self.acknowledged
+            self.acknowledged,
+            self.chains[0],
+            self.chains[1],
+            self.chains[2]
         )
     }
 }

@@ -14,6 +14,7 @@
 //! * the changes of a dead node that survive are a prefix of all its changes, with everything that
 //!   others have read.
 
+use crate::chains::Chains;
 use crate::content::Content;
 use crate::names::DbKey;
 use petrel_cluster::wire::Tag;
@@ -99,6 +100,8 @@ pub struct Witness {
     published: Vec<(Identity, Vec<u8>)>,
     /// By receiver, sender and channel: number of the last message received.
     received: BTreeMap<(Identity, Identity, Vec<u8>), usize>,
+    /// Transactions of several primaries.
+    pub chains: Chains,
     /// Number of messages received.
     pub messages: u64,
     /// Number of completed flushes.
@@ -275,6 +278,7 @@ impl Witness {
     ) {
         self.forwarded += 1;
         let tag = self.first_name(tag);
+        self.chains.replaced(tag);
         let positions = slots.iter().map(|&slot| (slot, self.last(slot))).collect();
         let executed = self.executed.entry(tag).or_default();
         executed.push(Executed { positions, changed, now_ms });
@@ -304,6 +308,17 @@ impl Witness {
     /// positions. Returns the positions and the time; none if the execution is lost.
     pub fn answered(&mut self, by: Identity, tag: Tag) -> Option<(Vec<(u16, u64)>, i64)> {
         let tag = self.first_name(tag);
+        match self.chains.answered(tag) {
+            Some(Ok((positions, now_ms))) => {
+                self.has_seen(by, &positions);
+                return Some((positions, now_ms));
+            }
+            Some(Err(text)) => {
+                self.violation(text);
+                return None;
+            }
+            None => {}
+        }
         let Some(executed) = self.executed.get(&tag).and_then(|all| all.last()) else {
             if !self.may_lose {
                 self.violation(format!("{tag:?} was answered, but what it has done is lost"));
@@ -461,7 +476,9 @@ impl Witness {
         let seen = self.seen.values().filter_map(|seen| seen.get(&slot)).copied();
         let seen = if self.may_lose { 0 } else { seen.max().unwrap_or(0) };
         let seen = seen.max(self.acknowledged.get(&slot).copied().unwrap_or(0));
-        if self.last(slot) & !COUNT | at < seen || at > self.last(slot) & COUNT {
+        // The new primary gives lost parts of decisions other positions.
+        let reached = self.chains.parts_from(slot, self.last(slot) & !COUNT | at);
+        if reached < seen || at > self.last(slot) & COUNT {
             let last = self.last(slot);
             self.violation(format!(
                 "{by:?} takes over slot {slot} at {at} of {last}, but {seen} was observed"
@@ -500,6 +517,7 @@ impl Witness {
                 versions.retain(|version| version.at & COUNT <= at);
             }
         }
+        self.chains.cut(slot, |version| version & COUNT <= at);
         let is_kept = |&(of, version): &(u16, u64)| of != slot || version & COUNT <= at;
         for (Spread { changed, read }, lost) in &mut self.together {
             lost.extend(changed.iter().chain(&*read).filter(|part| !is_kept(part)));
@@ -522,6 +540,7 @@ impl Witness {
 
     /// Records that a slot starts empty because its data are lost.
     pub fn restarts(&mut self, slot: u16) {
+        self.chains.restarts(slot);
         for (Spread { changed, read }, lost) in &mut self.together {
             [changed, read, lost].into_iter().for_each(|parts| parts.retain(|(of, _)| *of != slot));
         }
@@ -536,6 +555,29 @@ impl Witness {
             format!("of a commit {changed:?} are there, but {lost:?} are lost (slot, position)")
         });
         self.violations.extend(texts);
+    }
+
+    /// Checks that each transaction of several primaries has all its parts or none, after
+    /// everything was delivered.
+    pub fn compare_chains(&mut self) {
+        let violations = self.chains.compare();
+        self.violations.extend(violations);
+    }
+
+    /// Checks a key on loan to a transaction that is executed by a node: it has its last value.
+    pub fn lent(&mut self, by: Identity, key: &DbKey, content: &Content, expiry: Option<i64>) {
+        if self.awaited.contains(&slot_of(&key.1)) {
+            return;
+        }
+        let last = self.history.get(key).and_then(|versions| versions.last());
+        let (right, until) =
+            last.map_or((Content::default(), None), |last| (last.content.clone(), last.expiry));
+        if (content, expiry) != (&right, until) {
+            let name = shown(&key.1);
+            self.violation(format!(
+                "{by:?} is lent {name} as {content:?} {expiry:?} instead of {right:?} {until:?}"
+            ));
+        }
     }
 
     /// Compares a node's contents with the history, after everything was delivered.

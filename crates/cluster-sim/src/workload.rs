@@ -29,6 +29,8 @@ pub enum Check {
     Unique(DbKey),
     /// This element must be in the list from then on.
     Logged(DbKey, Vec<u8>),
+    /// Checks of the replies of a transaction.
+    Each(Vec<Check>),
 }
 
 /// Relation of a command to watched keys. The number identifies the client at the primary; its low
@@ -58,6 +60,8 @@ pub struct Op {
     pub check: Check,
     /// Relation to watched keys.
     pub watch: Option<Watch>,
+    /// Whether it has keys of any primaries.
+    pub is_across: bool,
 }
 
 impl Op {
@@ -191,6 +195,9 @@ enum Spread {
     Groups(u16),
 }
 
+/// Name of a command of two keys, their family, and further arguments.
+type Form = (&'static [u8], Family, &'static [&'static [u8]]);
+
 /// Generator of commands.
 pub struct Workload {
     /// Number of values that were drawn.
@@ -255,6 +262,59 @@ impl Workload {
         let key = self.name(random, group, family);
         let (commands, check) = self.write(random, (group, family), &key, now_ms);
         op(db, false, vec![commands], check)
+    }
+
+    /// A command or transaction with keys of two groups, whatever their primaries.
+    pub fn across(&mut self, random: &mut Random, now_ms: i64) -> Op {
+        let group = random.below(GROUPS.into()) as u16;
+        let other = (group + 1 + random.below(u64::from(GROUPS) - 1) as u16) % GROUPS;
+        self.spread = Spread::Groups(other);
+        let command = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
+        let of = |group| Spread::Slot(group);
+        let made = match random.below(9) {
+            0 | 1 => self.write_twins(random, group),
+            2 | 3 => {
+                let keys = self.twins(random.below(2) as u16, group);
+                let get = |key: &Vec<u8>| command(&[b"GET", key]);
+                let commands = keys.iter().map(get).collect();
+                let db = database(Family::Twin);
+                let reads = keys.into_iter().map(|key| (db, key)).collect();
+                Op { reads, ..op(db, true, commands, Check::Nothing) }
+            }
+            4 | 5 => {
+                let family = if random.one_in(2) { Family::Counter } else { Family::Log };
+                let value = self.fresh();
+                let place = random.below(SLOTS_PER_GROUP.into()) as u16;
+                self.spread = of(place);
+                let keys = [group, other].map(|group| self.name(random, group, family));
+                let write = |key: &Vec<u8>| match family {
+                    Family::Counter => command(&[b"INCR", key]),
+                    _ => command(&[b"RPUSH", key, &value]),
+                };
+                let check = |key: &Vec<u8>| match family {
+                    Family::Counter => Check::Unique((database(family), key.clone())),
+                    _ => Check::Logged((database(family), key.clone()), value.clone()),
+                };
+                let checks = Check::Each(keys.iter().map(check).collect());
+                op(database(family), true, keys.iter().map(write).collect(), checks)
+            }
+            6 => {
+                const FORMS: [Form; 4] = [
+                    (b"RENAME", Family::Text, &[]),
+                    (b"COPY", Family::List, &[b"REPLACE"]),
+                    (b"SMOVE", Family::Set, &[b"m1"]),
+                    (b"SUNIONSTORE", Family::Set, &[]),
+                ];
+                let (name, family, more) = random.pick(&FORMS);
+                self.spread = of(random.below(SLOTS_PER_GROUP.into()) as u16);
+                let (from, to) =
+                    (self.name(random, group, *family), self.name(random, other, *family));
+                let words = [&[*name, &from, &to], *more].concat();
+                op(database(*family), false, vec![command(&words)], Check::Nothing)
+            }
+            _ => self.transaction(random, group, now_ms),
+        };
+        Op { is_across: true, ..made }
     }
 
     /// A flush of all keys of a slot's primary, except families that persist.
@@ -458,5 +518,14 @@ fn op(db: u16, is_transaction: bool, commands: Vec<Vec<Vec<u8>>>, check: Check) 
     let words = commands.iter().flatten();
     let keys = words.filter(|word| word.contains(&b'{')).map(Vec::as_slice);
     let slots = slots_of(keys);
-    Op { db, is_transaction, commands, slots, reads: Vec::new(), check, watch: None }
+    Op {
+        db,
+        is_transaction,
+        commands,
+        slots,
+        reads: Vec::new(),
+        check,
+        watch: None,
+        is_across: false,
+    }
 }

@@ -2,6 +2,7 @@
 //! pauses and kills nodes, and moves slots. Afterwards faults stop, and all nodes' data are
 //! compared.
 
+mod chains;
 mod commands;
 mod join;
 mod messages;
@@ -48,6 +49,8 @@ pub struct Plan {
     pub acknowledge: usize,
     /// Members that die at once at most. Of two, clients may have seen changes that only they had.
     pub deaths: usize,
+    /// Whether transactions of several primaries are executed.
+    pub chains: bool,
 }
 
 struct Member {
@@ -204,9 +207,9 @@ impl World {
         }
         let backlog = if random.one_in(4) { 400 << 10 } else { 64 << 20 };
         let copy_idle = if random.one_in(2) { 1 } else { 60 };
-        let acknowledge = plan.acknowledge;
+        let (acknowledge, chains) = (plan.acknowledge, plan.chains);
         let limits =
-            Limits { backlog, copy_idle, acknowledge, batch: 4 << 10, ..Limits::default() };
+            Limits { backlog, copy_idle, acknowledge, chains, batch: 4 << 10, ..Limits::default() };
         let mut members = Vec::new();
         for &identity in &view.members {
             let mut machine = Machine::new(identity, random.bits(), witness.clone());
@@ -214,6 +217,7 @@ impl World {
             let expires_all = plan.wrong == Some(Fault::ExpiresEverywhere);
             machine.join(core.sinks(), core.ownership(), expires_all);
             machine.wrong = plan.wrong;
+            machine.may_misfit = plan.deaths > 1;
             let connections = (0..2 + random.index(2)).map(|_| Connection::default()).collect();
             let skew_ms = random.below(60) as i64 - 30;
             witness.borrow_mut().adopts(identity, view.clone());
@@ -296,6 +300,9 @@ impl World {
             95..97 => self.expire(),
             _ => self.adopt_some(),
         }
+        if self.plan.chains && self.random.one_in(40) {
+            self.review_chains(with_clients);
+        }
         self.flush_some();
         self.compare_acknowledged();
         if with_clients {
@@ -340,6 +347,8 @@ impl World {
             self.workload.watched(&mut self.random, self.tokens + 1)
         } else if self.random.one_in(150) {
             vec![self.workload.flush(&mut self.random)]
+        } else if self.plan.chains && self.random.one_in(4) {
+            vec![self.workload.across(&mut self.random, member.machine.now_ms)]
         } else {
             let op = self.workload.draw(&mut self.random, member.machine.now_ms);
             let read = self.workload.read_after(&mut self.random, &op);
@@ -558,6 +567,9 @@ impl World {
                 None => self.move_slots(),
             }
         }
+        if self.plan.chains && self.random.one_in(1 + self.rates.moves / 16) {
+            self.move_lent();
+        }
         if self.plan.joins && self.random.one_in(self.rates.join) {
             self.join();
         }
@@ -674,12 +686,19 @@ impl World {
             self.tokens += 1;
             let _ = start(member, (0, self.tokens), &op, &self.witness);
         }
+        self.send_to_one(node);
+    }
+
+    /// Lets a node send its records to one other node, perhaps of one lane alone.
+    fn send_to_one(&mut self, node: u16) {
+        self.set_member_time(node);
         let links = self.links.iter().map(|(link, _)| link).filter(|(from, _)| *from == node);
         let links: Vec<(u16, u16)> = links.collect();
         if links.is_empty() {
             return;
         }
         let (_, to) = *self.random.pick(&links);
+        let member = &mut self.members[usize::from(node)];
         let mut bytes = Vec::new();
         let budget = if self.random.one_in(2) { 1 } else { 64 << 10 };
         if member.core.send(Node(to), budget, Acknowledge::WithRecords, &mut bytes).is_any
@@ -736,6 +755,7 @@ impl World {
         outcome.violations = witness.violations.clone();
         (outcome.reads, outcome.commits) = (witness.reads, witness.commits);
         outcome.spread = witness.spread;
+        outcome.chains = witness.chains.counts;
         (outcome.forwarded, outcome.messages) = (witness.forwarded, witness.messages);
         outcome.flushes = witness.flushes;
         for member in &self.members {

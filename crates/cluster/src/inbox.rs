@@ -11,8 +11,8 @@
 use crate::mutation::{Mutation, is_broken};
 use crate::wire::positions::{LanePosition, Placed};
 use crate::wire::{
-    Batch, Record, is_effects, is_elided, is_kept, is_of_dead, is_ordered, put_record,
-    take_with_gap,
+    Batch, Record, is_effects, is_elided, is_kept, is_of_dead, is_ordered, may_hold_decision,
+    put_record, take_with_gap,
 };
 use petrel_persistence::log::Malformed;
 use std::collections::VecDeque;
@@ -79,7 +79,7 @@ impl Inbox {
     }
 
     /// Takes a batch. `restore` restores elided arguments; `each` is called with records about dead
-    /// members.
+    /// members, and with records that may hold decisions.
     ///
     /// # Errors
     /// If the records are malformed, or the batch does not continue the last one.
@@ -115,7 +115,8 @@ impl Inbox {
             Record::read(&record)?;
             taken.push((at, Arc::from(&record[..])));
         }
-        for (_, record) in taken.iter().filter(|(_, record)| is_of_dead(record)) {
+        let is_early = |record: &[u8]| is_of_dead(record) || may_hold_decision(record);
+        for (_, record) in taken.iter().filter(|(_, record)| is_early(record)) {
             each(&Record::read(record)?);
         }
         self.begins_anywhere = false;

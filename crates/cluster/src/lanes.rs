@@ -9,8 +9,10 @@
 //! ```
 
 mod commit;
+mod part;
 
 pub use commit::{note_more_slots, note_slots};
+pub(crate) use part::Part;
 
 use crate::directory::Directory;
 use crate::elide_args::Arguments;
@@ -357,6 +359,21 @@ impl Lanes {
         self.lane(lane).push_later(to, &bytes, needs);
     }
 
+    /// The last changes of slots that no other owner has.
+    pub(crate) fn has_unreplicated(&self, slots: &[Slot]) -> bool {
+        slots.iter().any(|&slot| {
+            let _lane = self.lane(lane_of(slot));
+            self.safe.unreplicated(slot).is_some()
+        })
+    }
+
+    /// Members that receive the changes of any of these slots.
+    pub(crate) fn receivers_of(&self, slots: impl Iterator<Item = Slot>) -> NodeSet {
+        let all = NodeSet(self.members.load(Relaxed));
+        let Some(receivers) = &self.receivers else { return all };
+        NodeSet(slots.fold(0, |set, slot| set | receivers[usize::from(slot)].load(Relaxed)))
+    }
+
     /// Number of keys that other members have copies of, in slots of which this node is primary.
     pub fn keys_shared(&self) -> usize {
         self.directory.len()
@@ -548,6 +565,13 @@ struct SlotGroup {
     copied: Vec<Copied>,
 }
 
+impl SlotGroup {
+    fn new(slot: Slot) -> Self {
+        let (group, copied) = Default::default();
+        SlotGroup { slot, group, copied }
+    }
+}
+
 /// Appends the commits of one thread to the lanes.
 struct LaneSink {
     lanes: Arc<Lanes>,
@@ -586,10 +610,7 @@ impl LaneSink {
             self.slots_used += 1;
             match self.slots.get_mut(at) {
                 Some(of_slot) => of_slot.slot = slot,
-                None => {
-                    let (group, copied) = Default::default();
-                    self.slots.push(SlotGroup { slot, group, copied });
-                }
+                None => self.slots.push(SlotGroup::new(slot)),
             }
         }
         &mut self.slots[at]
@@ -630,7 +651,7 @@ impl EffectSink for LaneSink {
             self.lanes.unsent.fetch_add(1, Relaxed);
             return encoded;
         };
-        if self.lanes.receivers.is_some() {
+        if self.lanes.receivers.is_some() || part::is_any() {
             let slot = slot_of(key);
             if self.lanes.directory.has_any(slot) {
                 let is_removed = matches!(effect, Effect::Remove { .. });

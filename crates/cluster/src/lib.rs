@@ -24,10 +24,13 @@
 //! | `inbox` | received lanes of other nodes |
 //! | `origin` | forwarded commands that await their answers |
 //! | `elide_args` | removes arguments from effects that return to the command's origin |
+//! | `chains`, `decisions`, `scratch` | transactions of several primaries |
 //! | `reconcile`, `owners_recovery` | changes of primary, and recovery of a dead member's records |
 //! | `node` | the state machine that combines all of these |
 
 pub mod allocate;
+mod chains;
+mod decisions;
 mod directory;
 mod elide_args;
 mod evicted;
@@ -42,6 +45,7 @@ mod origin;
 mod owners_recovery;
 mod reconcile;
 mod safe;
+mod scratch;
 pub mod slot;
 pub mod slot_map;
 mod slot_owners;
@@ -52,11 +56,12 @@ pub use allocate::{Member, allocate};
 pub use lanes::{FROM_PEERS, Lanes, lane_of};
 pub use local_slots::LocalSlots;
 pub use node::{
-    Acknowledge, Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, Received, Reply,
-    Route, SendOutcome, TooMuch,
+    Acknowledge, Apart, Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, Received,
+    Reply, Route, SendOutcome, TooMuch,
 };
 pub use petrel_keyspace::Call;
 pub use safe::Need;
+pub use scratch::{Collector, NotOfSlots};
 pub use slot::{SLOTS, Slot, SlotSet, slot_of};
 pub use slot_map::{Node, SlotMap, SlotRange};
 pub use slot_owners::SlotOwners;

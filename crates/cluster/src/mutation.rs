@@ -46,6 +46,34 @@ pub enum Mutation {
     RecoverParts,
     /// A commit may survive though changes that its command has read in other slots are lost.
     ForgetReads,
+    /// Commands use slots that are on loan to a transaction of several primaries.
+    UseLent,
+    /// A primary ends a loan by itself, when it adopts a view.
+    EndLoans,
+    /// An executor decides though a primary of the transaction has changed.
+    DecideLate,
+    /// Survivors of a dead member do not tell each other the decisions that they have.
+    KeepSilent,
+    /// A part of a decision is sent without the decision.
+    PartAlone,
+    /// Members forget a decision once their own parts have their places.
+    ForgetDecisions,
+    /// A new primary gives no places to parts that its dead predecessor has not.
+    SkipMissing,
+    /// Loans to transactions that have died with a primary stay.
+    KeepLoans,
+    /// A transaction that is sent again is executed again.
+    ExecuteChainTwice,
+    /// The origin of a transaction is answered before it has all its parts.
+    AnswerDecided,
+    /// A refusal ends only the loans of the member that refuses.
+    RefuseAlone,
+    /// A loan is forgotten when its slot moves.
+    ForgetLoans,
+    /// Keys are lent though no second owner has their last change.
+    LendUnsafe,
+    /// Transactions go through their primaries in any order.
+    AnyOrder,
 }
 
 #[cfg(feature = "mutations")]

@@ -3,7 +3,7 @@
 use crate::safe::Need;
 use crate::slot::Slot;
 use crate::slot_map::Node;
-use crate::view::Identity;
+use crate::view::{Identity, NodeSet};
 use foldhash::fast::FixedState;
 use petrel_keyspace::Call;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -30,6 +30,19 @@ pub(crate) struct Flight {
     /// The client was answered while the primary was unreachable. The command may have been
     /// executed, and copies of its keys may be on their way.
     pub is_given_up: bool,
+    /// Number of attempts to execute it at several primaries.
+    pub attempts: u64,
+    /// The present attempt, if it was sent to several primaries.
+    pub chain: Option<Chain>,
+}
+
+/// An attempt to execute a transaction at several primaries.
+#[derive(Clone, Copy)]
+pub(crate) struct Chain {
+    /// Number of the attempt.
+    pub attempt: u64,
+    /// The primaries.
+    pub owners: NodeSet,
 }
 
 /// Destination and time of a forwarded command.
@@ -74,6 +87,13 @@ impl SlotQueue {
         self.flights.iter().find(|flight| flight.sent.is_none() && flight.answer.is_none())
     }
 
+    /// Whether a command before this one is a transaction of several primaries. Their order would
+    /// be lost.
+    pub fn is_behind_chain(&self, oseq: u64) -> bool {
+        let before = self.flights.iter().take_while(|flight| flight.oseq < oseq);
+        before.into_iter().any(|flight| flight.chain.is_some())
+    }
+
     pub fn remove(&mut self, oseq: u64) -> Option<Flight> {
         let at = self.flights.binary_search_by_key(&oseq, |flight| flight.oseq).ok()?;
         self.flights.remove(at)
@@ -93,7 +113,8 @@ impl SlotQueue {
             return false;
         };
         let behind = self.flights.iter_mut().skip(at).filter(|flight| flight.answer.is_none());
-        behind.for_each(|flight| {
+        // A transaction of several primaries was sent behind commands that were given up.
+        behind.filter(|flight| flight.chain.is_none()).for_each(|flight| {
             flight.was_lost |= is_dead && flight.sent.is_some();
             flight.sent = None;
         });
@@ -173,7 +194,9 @@ impl Origin {
         queue.last += 1;
         let oseq = queue.last;
         let (sent, answer, was_lost, is_given_up) = (None, None, false, false);
-        let flight = Flight { oseq, token, call, sent, answer, was_lost, is_given_up };
+        let (attempts, chain) = (0, None);
+        let flight =
+            Flight { oseq, token, call, sent, answer, was_lost, is_given_up, attempts, chain };
         queue.flights.push_back(flight);
         oseq
     }

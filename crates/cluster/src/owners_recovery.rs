@@ -234,11 +234,12 @@ impl<'f> OwnersRecovery<'f> {
     /// are given.
     fn put_commit(&mut self, record: &Arc<[u8]>, parts: Parts<'_>, some: Option<&[Change<'_>]>) {
         let mut record = record.clone();
-        if let (Some(some), Ok(Record::Commit { tag, served, .. })) = (some, Record::read(&record))
+        if let (Some(some), Ok(Record::Commit { tag, served, decision, .. })) =
+            (some, Record::read(&record))
         {
             let (mut room, mut bytes) = (Vec::new(), Vec::new());
             let changes = Changes::of(&mut room, some.iter().copied());
-            put_record(&mut bytes, &Record::Commit { tag, served, parts, changes });
+            put_record(&mut bytes, &Record::Commit { tag, served, decision, parts, changes });
             record = bytes.into();
         }
         let Ok(Record::Commit { changes, .. }) = Record::read(&record) else { return };
@@ -316,7 +317,7 @@ mod tests {
         let slots = Slots::of(&mut slots, [other].into_iter());
         let (tag, served) = (None, Tags::default());
         Records {
-            commit: record(&Record::Commit { tag, served, parts, changes }),
+            commit: record(&Record::Commit { tag, served, decision: b"", parts, changes }),
             part: record(&Record::CommitPart { parts, slots }),
             single: record(&Record::Effects {
                 tag,

@@ -263,7 +263,12 @@ impl DeadMember {
             for lane in 0..LANES {
                 for (&seq, (_, record)) in self.known[lane].range(..=cuts[lane]) {
                     let parts = match Record::read(record) {
-                        Ok(Record::Effects { parts, .. } | Record::Part { parts }) => parts,
+                        Ok(
+                            Record::Effects { parts, .. }
+                            | Record::Part { parts }
+                            | Record::Commit { parts, .. }
+                            | Record::CommitPart { parts, .. },
+                        ) => parts,
                         _ => continue,
                     };
                     if parts.iter().any(|(lane, seq)| seq > cuts[lane]) {

@@ -20,6 +20,7 @@ impl Machine {
     pub fn load_library(&mut self, number: u64) {
         let code = LIBRARY.replace('N', &number.to_string());
         let load: Vec<&[u8]> = vec![b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()];
+        self.call_apart(&mut petrel_commands::Session::new(true), &load);
         let reply = self.run(0, false, &[load]);
         if reply.first() == Some(&b'-') {
             let text = format!("a library is not loaded: {}", reply.escape_ascii());

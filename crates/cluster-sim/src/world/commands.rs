@@ -43,7 +43,7 @@ pub(super) fn start(
     };
     // Reading an expired key removes it.
     member.machine.compare_survivors();
-    let route = match op.reads.is_empty() {
+    let route = match op.reads.is_empty() || op.is_across {
         true => member.core.route(&op.slots),
         false if has_copies(&member.core, &mut member.machine, op) => Route::Here,
         false => member.core.route_read(&op.slots),
@@ -51,8 +51,10 @@ pub(super) fn start(
     // Every primary flushes in steps, also for its own clients.
     if route != Route::Here || is_flush(&op.commands) {
         return match route {
-            Route::Apart => done(b"-CROSSSLOT\r\n".to_vec(), Vec::new(), false),
-            Route::At(_) | Route::Here => {
+            Route::Apart if !member.core.has_chains() => {
+                done(b"-CROSSSLOT\r\n".to_vec(), Vec::new(), false)
+            }
+            Route::At(_) | Route::Here | Route::Apart => {
                 let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
                 let (slots, commands) = (slots.clone(), commands.clone());
                 let slot = slots[0];

@@ -62,6 +62,7 @@ impl World {
         self.witness.borrow_mut().adopts(identity, view.clone());
         let mut machine = Machine::new(identity, self.random.bits(), self.witness.clone());
         machine.wrong = self.plan.wrong;
+        machine.may_misfit = self.plan.deaths > 1;
         let mut limits = self.limits;
         if self.random.one_in(8) {
             limits.waiting = 20 << 10;

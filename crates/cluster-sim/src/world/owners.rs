@@ -14,6 +14,17 @@ pub(super) struct Placing {
     incoming: Vec<Node>,
 }
 
+impl Placing {
+    /// Makes the second owner the primary; false if there is none.
+    pub(super) fn take_turns(&mut self) -> bool {
+        let may_be = self.owners.len() > 1;
+        if may_be {
+            self.owners.swap(0, 1);
+        }
+        may_be
+    }
+}
+
 /// Places a group on its primary and the nodes of the next numbers.
 pub(super) fn beside(primary: Node, copies: usize, count: u16) -> Placing {
     let next = (0..copies as u16).map(|i| Node((primary.0 + i) % count));

@@ -43,6 +43,8 @@ impl World {
         if let Some(doomed) = self.doomed.take_if(is_due) {
             self.workload.focus = None;
             self.kill_if_possible(doomed.node, doomed.with);
+        } else if self.plan.chains && self.doomed.is_none() && self.let_primary_die() {
+            // That is all.
         } else if self.doomed.is_none() && self.random.one_in(death) {
             let node = *self.random.pick(&self.alive());
             if self.plan.deaths > 1 && self.random.one_in(2) {

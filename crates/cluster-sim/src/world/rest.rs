@@ -36,6 +36,7 @@ impl World {
         // If two die at once, only these two may have had some of the changes.
         if self.plan.deaths < 2 {
             self.witness.borrow_mut().compare_commits();
+            self.witness.borrow_mut().compare_chains();
         }
         for &node in &alive {
             let watches = self.members[usize::from(node)].machine.watches();
@@ -90,6 +91,7 @@ impl World {
             && self.members.iter().filter(|member| member.is_alive).all(|member| {
                 member.core.view().epoch == epoch
                     && member.core.is_reconciled()
+                    && member.core.has_no_chains()
                     && member.has_data
                     && member.core.lanes().bytes() == 0
                     && member.connections.iter().all(|connection| connection.pending.is_empty())
@@ -104,13 +106,15 @@ impl World {
             let pending: usize =
                 member.connections.iter().map(|connection| connection.pending.len()).sum();
             text += &format!(
-                " [node {node}: epoch {} of {}, reconciled {}, bytes {}, pending {pending}, cut off {:x}]",
+                " [node {node}: epoch {} of {}, reconciled {}, chains over {}, bytes {}, pending {pending}, cut off {:x}]",
                 member.core.view().epoch,
                 self.latest().epoch,
                 member.core.is_reconciled(),
+                member.core.has_no_chains(),
                 member.core.lanes().bytes(),
                 member.core.lanes().cut_off().0
             );
+            text += &member.core.describe_chains();
             for pending in member.connections.iter().flat_map(|connection| &connection.pending) {
                 let away = member.away.get(&pending.token);
                 text += &format!(

@@ -10,6 +10,7 @@
 //! They can append it if they have the slot's previous change. Hence a member that does not own a
 //! slot is sent the position in the slot's lane once another owner has that change.
 
+use super::part::{self, Part, Positions};
 use super::{Copied, LaneSink, Lanes, Served, SlotGroup, TAG, lane_of};
 use crate::lane::{ForOrigin, Keep};
 use crate::mutation::{Mutation, is_broken};
@@ -20,7 +21,6 @@ use crate::view::NodeSet;
 use crate::wire::{Change, Changes, KeptHead, LANES, Parts, Record, Slots, Tags, put_record};
 use petrel_keyspace::{Effect, Removal};
 use std::cell::RefCell;
-use std::sync::atomic::Ordering::Relaxed;
 
 thread_local! {
     /// Slots of the keys of the command that this thread executes.
@@ -50,14 +50,21 @@ pub fn note_more_slots(slots: &[Slot]) {
 }
 
 impl Lanes {
-    /// Appends a commit of several slots: its changes, and the slots of its tags. The stripes of
-    /// the keys are locked.
-    fn append_commit(&self, groups: &[SlotGroup], served: Tags<'_>, room: &mut Vec<u8>) {
-        let Some(receivers) = &self.receivers else { return };
-        let tag = TAG.get();
+    /// Appends a commit of several slots: its changes, and the slots of its tags; or parts of a
+    /// decision. The stripes of the keys are locked.
+    pub(super) fn append_commit(
+        &self,
+        groups: &[SlotGroup],
+        served: Tags<'_>,
+        part: Option<&Part>,
+        room: &mut Vec<u8>,
+    ) -> Positions {
+        let tag = TAG.get().filter(|_| part.is_none());
         let origin = tag.map(|tag| tag.origin.node);
-        let of = |group: &SlotGroup| receivers[usize::from(group.slot)].load(Relaxed);
-        let to = NodeSet(groups.iter().fold(0, |all, group| all | of(group)));
+        let to = self.receivers_of(groups.iter().map(|group| group.slot));
+        let to = part.map_or(to, |part| NodeSet(to.0 | part.to.0));
+        let decision = part.filter(|_| !is_broken(Mutation::PartAlone));
+        let decision = decision.map_or(&[][..], |part| &part.decision);
         let is_kept = |group: &SlotGroup, node| {
             self.safe.owners(group.slot).contains(node) || self.is_keeper(group.slot, node)
         };
@@ -84,7 +91,7 @@ impl Lanes {
             let of_lane = groups.iter().map(|group| group.slot);
             let of_lane = of_lane.filter(|&slot| lane_of(slot) == *number);
             let record = match at {
-                0 => Record::Commit { tag, served, parts, changes },
+                0 => Record::Commit { tag, served, decision, parts, changes },
                 _ => Record::CommitPart { parts, slots: Slots::of(&mut slots, of_lane.clone()) },
             };
             room.clear();
@@ -98,6 +105,7 @@ impl Lanes {
         }
         drop(locked);
         groups.iter().for_each(|group| self.invalidate(group, to));
+        positions
     }
 
     /// The changes that have to be replicated before a position of a commit of these slots is sent
@@ -170,6 +178,11 @@ impl LaneSink {
     /// Appends the changes, where members hold only some slots.
     pub(super) fn append_slots(&mut self, served: &[Served]) {
         let is_atomic = std::mem::take(&mut self.is_atomic);
+        let part = part::take();
+        for slot in part.iter().flat_map(|part| &part.slots) {
+            self.group_of(*slot);
+        }
+        let is_atomic = is_atomic && part.is_none();
         if is_atomic {
             // The owners of a tag's slot know which commands were executed.
             let tags = TAG.get().into_iter().chain(served.iter().map(|served| served.tag));
@@ -185,10 +198,15 @@ impl LaneSink {
         });
         let (lanes, mut names) = (&self.lanes, Vec::new());
         let groups = &mut self.slots[..std::mem::take(&mut self.slots_used)];
-        if is_atomic && groups.len() > 1 {
+        if let Some(part) = part {
+            groups.sort_unstable_by_key(|group| group.slot);
+            let served = Tags::default();
+            let positions = lanes.append_commit(groups, served, Some(&part), &mut self.room);
+            part::placed(positions);
+        } else if is_atomic && groups.len() > 1 {
             groups.sort_unstable_by_key(|group| group.slot);
             let names = Tags::of(&mut names, served.iter().map(|served| served.tag));
-            lanes.append_commit(groups, names, &mut self.room);
+            lanes.append_commit(groups, names, None, &mut self.room);
         } else {
             for of_slot in groups.iter() {
                 let tags = served.iter().map(|served| served.tag);

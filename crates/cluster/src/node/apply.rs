@@ -2,6 +2,7 @@
 
 use super::transfer::Use;
 use super::{Host, Node, Reply};
+use crate::decisions::Attempt;
 use crate::lanes::{FROM_PEERS, lane_of};
 use crate::mutation::{Mutation, is_broken};
 use crate::origin::HeldAnswer;
@@ -74,13 +75,18 @@ impl Node {
             let others = parts.iter().filter(|&(part, _)| part != lane);
             others.for_each(|(part, _)| drop(self.pop(from, part)));
         }
-        if let Record::Commit { tag, served, parts, changes } = record {
+        if let Record::Commit { tag, served, decision, parts, changes } = record {
             if !is_broken(Mutation::IgnoreParts) {
                 let others = parts.iter().filter(|&(part, _)| part != lane);
                 others.for_each(|(part, _)| drop(self.pop(from, part)));
             }
             self.pop(from, lane);
             self.apply_commit(from, tag.into_iter().chain(served.iter()), changes, host);
+            if !decision.is_empty() {
+                let place = |slot: Slot| Some((slot, parts.in_lane(lane_of(slot))?));
+                let places = changes.iter().filter_map(|change| place(change.slot));
+                self.on_parts(from, decision, places);
+            }
             return true;
         }
         let becomes = match record {
@@ -154,15 +160,44 @@ impl Node {
             Record::Durable { number } => self.durable.on_answer(from, number),
             Record::SlotsBegin { number } => self.on_slots_begin(from, lane, number),
             Record::SlotsKnown { number } => self.on_slots_known(from, number),
+            Record::Chain { .. }
+            | Record::Decided { .. }
+            | Record::Refused { .. }
+            | Record::Recall { .. }
+            | Record::Lent { .. }
+            | Record::Numbered { .. } => self.take_chain_record(from, bytes, record),
             // Parts are applied with their effects; the others were handled on arrival.
             Record::Part { .. }
             | Record::Commit { .. }
             | Record::CommitPart { .. }
             | Record::Elided { .. }
             | Record::Kept { .. }
+            | Record::Decision { .. }
             | Record::Tail { .. }
             | Record::TailEnd { .. }
             | Record::Reconciled { .. } => {}
+        }
+    }
+
+    /// Executes a record about transactions of several primaries.
+    fn take_chain_record(&mut self, from: Identity, bytes: &Arc<[u8]>, record: Record<'_>) {
+        match record {
+            Record::Chain { .. } => self.take_chain(bytes.clone()),
+            // It was learned on arrival.
+            Record::Decided { .. } => self.is_unblocked = true,
+            Record::Refused { tag, attempt: number, reason } => {
+                self.on_refused(Attempt { tag, number }, reason);
+            }
+            Record::Recall { tag, attempt: number } => {
+                self.on_recall(from, Attempt { tag, number });
+            }
+            Record::Lent { tag, attempt: number, executor, slots } => {
+                self.on_lent(Attempt { tag, number }, executor, slots);
+            }
+            Record::Numbered { executor, number, is_asked, slots } => {
+                self.on_numbered(from, (executor, number), is_asked, slots);
+            }
+            _ => {}
         }
     }
 

@@ -197,6 +197,7 @@ impl Node {
             members: members.filter_map(of_member).collect(),
             tenures: self.primaries.tenures(),
             executed: self.executed.sorted(|identity, _| is_member(identity)),
+            marks: self.decisions.marks(|_, _| true),
         }
     }
 
@@ -242,7 +243,7 @@ impl Node {
     /// Adopts the positions of the copy to come. False if members have died since: the copy may
     /// lack their last changes.
     fn begin_at(&mut self, positions: Positions) -> bool {
-        let Positions { epoch, members, tenures, executed } = positions;
+        let Positions { epoch, members, tenures, executed, marks } = positions;
         if self.dead.iter().any(|dead| dead.since > epoch) {
             return false;
         }
@@ -255,6 +256,7 @@ impl Node {
         for (identity, slot, oseq) in executed {
             self.executed.record(identity, slot, oseq);
         }
+        self.decisions.add_marks(&marks);
         // The source had reconciled all former primaries up to its view.
         self.former.retain(|former| former.epoch > epoch);
         self.dead.clear();

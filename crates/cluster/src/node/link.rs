@@ -9,8 +9,8 @@ use crate::lanes::{CutOff, lane_of};
 use crate::origin::Finished;
 use crate::slot_map::Node as Number;
 use crate::wire::{
-    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, LANES, Record, begin_frame, end_batches,
-    put_frame, take_batch,
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, LANES, Record, Tag, begin_frame,
+    end_batches, put_frame, take_batch,
 };
 use std::fmt;
 
@@ -302,7 +302,7 @@ impl Node {
                 return Err(LinkError::Malformed);
             }
         }
-        let Node { identity, inboxes, dead, is_unblocked, origin, limits, .. } = self;
+        let Node { identity, inboxes, dead, is_unblocked, origin, limits, decisions, .. } = self;
         let inbox = inboxes.get_mut(&peer).and_then(|inboxes| inboxes.get_mut(lane));
         let inbox: &mut Inbox = inbox.ok_or(LinkError::NotMember)?;
         // Records about dead members are handled on arrival, since other lanes wait for them.
@@ -316,6 +316,17 @@ impl Node {
             (restored_bytes <= limits.frame).then_some(restored)
         };
         let taken = inbox.take(batch, restore, |record| {
+            let decision = match *record {
+                Record::Decided { decision } | Record::Commit { decision, .. } => decision,
+                Record::Tail { record, .. } => match Record::read(record) {
+                    Ok(Record::Commit { decision, .. }) => decision,
+                    _ => &[],
+                },
+                _ => &[],
+            };
+            let is_awaited =
+                |tag: Tag| tag.origin == *identity && origin.call(tag.slot, tag.oseq).is_some();
+            *is_unblocked |= !decision.is_empty() && decisions.learn(decision, is_awaited);
             let of = match record {
                 Record::Tail { of, .. }
                 | Record::TailEnd { of, .. }

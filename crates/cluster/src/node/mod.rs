@@ -14,6 +14,7 @@
 //! | `mod` | clients' commands: routing, forwarding, replies |
 //! | `link` | frames received from and sent to other nodes |
 //! | `apply` | applies the records of other nodes' lanes, in order |
+//! | `chain`, `decide` | transactions of several primaries: loans, execution; decisions and parts |
 //! | `serve` | executes commands that others have forwarded, at most once |
 //! | `wait` | forwarded blocking commands |
 //! | `view_change` | adopts views: changes of primary, joining and dead members |
@@ -24,7 +25,9 @@
 //! | `transfer` | state transfer of single slots, where members hold only some |
 
 mod apply;
+mod chain;
 mod copy;
+mod decide;
 mod durable;
 mod forget_copies;
 mod key_cache;
@@ -34,10 +37,13 @@ mod transfer;
 mod view_change;
 mod wait;
 
+pub use chain::Apart;
 pub use copy::Fetch;
 pub use link::{Acknowledge, LinkError, Received, SendOutcome};
 pub use wait::Executed;
 
+use crate::chains::Chains;
+use crate::decisions::Decisions;
 use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
@@ -47,12 +53,13 @@ use crate::reconcile::{DeadMember, FormerPrimary, PastOwners, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, Primaries, View};
-use crate::wire::{Exec, LANES, Record, Tag, WaitEnd};
+use crate::wire::{Exec, LANES, Record, Refusal, Tag, WaitEnd};
 use copy::Copies;
 use durable::Durable;
 use link::Link;
-use petrel_keyspace::{Call, Handle, KeyHash, Ownership, SinkSource};
+use petrel_keyspace::{Call, Handle, KeyHash, Origin as EffectOrigin, Ownership, SinkSource};
 pub use petrel_persistence::effects::GroupError;
+use petrel_persistence::effects::apply_groups;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use transfer::Transfers;
@@ -100,6 +107,41 @@ pub trait Host {
 
     /// Delivers a part of the copy that this node has requested. The last one completes it.
     fn copy(&mut self, part: &[u8], is_last: bool);
+
+    /// Adds the keys of a transaction of several primaries, with their databases. False if it may
+    /// use others too, or cannot be executed apart.
+    fn keys_used(&mut self, _: &Call<&[u8]>, _: &mut Vec<(u16, Vec<u8>)>) -> bool {
+        false
+    }
+
+    /// Executes a transaction in a scratch keyspace that has these keys alone, as groups of
+    /// effects. None if it cannot be executed there.
+    fn execute_apart(&mut self, _: Tag, _: &Call<&[u8]>, _: &[&[u8]]) -> Option<Apart> {
+        None
+    }
+
+    /// Begins a loan: no thread begins another command of slots that [`LocalSlots`] does not give a
+    /// primary. Returns a number for [`Host::may_lend`].
+    fn begin_loan(&mut self) -> u64 {
+        0
+    }
+
+    /// Whether all commands have ended that threads had begun before the loan of this number.
+    fn may_lend(&mut self, _: u64) -> bool {
+        true
+    }
+
+    /// Makes this node's part of a decision on a transaction, in one commit.
+    ///
+    /// # Errors
+    /// If a change does not fit the present data. Those before it are made.
+    fn apply_part(&mut self, _: Tag, groups: &[&[u8]]) -> Result<(), GroupError> {
+        let handle = self.handle();
+        handle.enter();
+        let applied = apply_groups(handle, groups, EffectOrigin::LOCAL, &mut Vec::new());
+        handle.exit();
+        applied
+    }
 }
 
 /// Routing decision for a command.
@@ -131,6 +173,8 @@ pub enum Reply {
     Parked(Option<u64>),
     /// The command was blocked at a node that lost the slot. It was not executed; forward it again.
     Again(Box<Call>),
+    /// The transaction of several primaries was not executed, for this reason.
+    Refused(Refusal),
 }
 
 impl Reply {
@@ -138,10 +182,21 @@ impl Reply {
     pub fn error(&self) -> Option<&'static str> {
         match self {
             Reply::Bytes(_) | Reply::Parked(_) | Reply::Again(_) => None,
-            Reply::Unknown => Some(
+            Reply::Unknown | Reply::Refused(Refusal::Before) => Some(
                 "UNKNOWN The primary of the key failed before it answered; the command may have been executed",
             ),
-            Reply::Moved => Some("TRYAGAIN The primary of the key is changing"),
+            Reply::Moved | Reply::Refused(Refusal::Moved) => {
+                Some("TRYAGAIN The primary of the key is changing")
+            }
+            Reply::Refused(Refusal::Busy) => {
+                Some("TRYAGAIN The keys are used by another transaction")
+            }
+            Reply::Refused(Refusal::TooLarge) => {
+                Some("ERR Keys of several members are too large for one transaction")
+            }
+            Reply::Refused(Refusal::Unsupported) => {
+                Some("CROSSSLOT Keys of several members cannot be used together by this command")
+            }
         }
     }
 }
@@ -168,13 +223,18 @@ pub struct Limits {
     /// Number of owners that have applied a change before a client sees it; at most the owners
     /// of its slot, and at most two.
     pub acknowledge: usize,
+    /// Whether transactions of several primaries are executed: all members know their records.
+    pub chains: bool,
+    /// Bytes of the keys of such a transaction; half of the bytes that may wait at this node.
+    pub chain: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let (backlog, forwarded, waiting) = (64 << 20, 64 << 20, 1 << 30);
         let (frame, batch, copy_idle, acknowledge) = (1 << 30, 60 << 10, 60, 1);
-        Limits { backlog, forwarded, frame, batch, waiting, copy_idle, acknowledge }
+        let (chains, chain) = (false, 64 << 20);
+        Limits { backlog, forwarded, frame, batch, waiting, copy_idle, acknowledge, chains, chain }
     }
 }
 
@@ -214,6 +274,9 @@ pub struct Node {
     holdings: Option<Holdings>,
     transfers: Transfers,
     durable: Durable,
+    /// Transactions of several primaries that use this node's slots.
+    chains: Chains,
+    decisions: Decisions,
 }
 
 impl Node {
@@ -264,6 +327,8 @@ impl Node {
             replies: Vec::new(),
             hashes: Vec::new(),
             copies: Copies::default(),
+            chains: Chains::default(),
+            decisions: Decisions::default(),
         };
         node.update_slots();
         node
@@ -325,6 +390,11 @@ impl Node {
         if self.may_order(slots) { Route::Here } else { Route::Later }
     }
 
+    /// Whether transactions of several primaries are executed.
+    pub fn has_chains(&self) -> bool {
+        self.limits.chains
+    }
+
     /// Routes a command that only reads keys of these slots.
     pub fn route_read(&self, slots: &[Slot]) -> Route {
         match slots.iter().all(|&slot| self.is_readable(slot)) {
@@ -339,8 +409,13 @@ impl Node {
     }
 
     /// Whether this node, as primary, may order changes of the slots: everything that earlier
-    /// primaries ordered was applied.
+    /// primaries ordered was applied, and they are not on loan.
     fn may_order(&self, slots: &[Slot]) -> bool {
+        self.is_settled(slots) && !slots.iter().any(|&slot| self.is_lent(slot))
+    }
+
+    /// Whether everything that earlier primaries of the slots ordered was applied.
+    fn is_settled(&self, slots: &[Slot]) -> bool {
         let is_held = |&slot: &Slot| self.former.iter().any(|former| former.holds(slot));
         let has_data = self.copies.fetch.is_none();
         crate::mutation::is_broken(crate::mutation::Mutation::OrderEarly)
@@ -400,6 +475,9 @@ impl Node {
         let Some(queue) = self.origin.queues.get(&slot) else { return false };
         let Some(flight) = queue.unsent() else { return false };
         let oseq = flight.oseq;
+        if queue.is_behind_chain(oseq) {
+            return false;
+        }
         if flight.is_given_up {
             // It was not executed at the node to which it was sent, and its client was already
             // answered.
@@ -412,6 +490,10 @@ impl Node {
         let primary = match self.route(&call.slots) {
             // While a slot's primary changes, its commands wait for the answers of the previous
             // one.
+            _ if !self.is_settled(&call.slots) => return false,
+            Route::Apart if first == oseq && self.may_chain(flight) => {
+                return self.start_chain((slot, oseq));
+            }
             _ if !self.may_order(&call.slots) => return false,
             Route::Later | Route::Nowhere => return false,
             Route::Apart if first < oseq => return false,

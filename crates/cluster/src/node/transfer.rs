@@ -24,7 +24,9 @@ use crate::mutation::{Mutation, is_broken};
 use crate::slot::{SLOTS, Slot, SlotSet};
 use crate::slot_map::{Node as Number, SlotMap, common_runs};
 use crate::view::{Identity, NodeSet};
-use crate::wire::positions::{Executed, put_executed, put_slots, read_executed, read_slots};
+use crate::wire::positions::{
+    Executed, put_executed, put_marks, put_slots, read_executed, read_slots,
+};
 use crate::wire::{Frame, LANES, Record, put_frame};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,6 +102,9 @@ impl Node {
     /// Whether clients may read all keys of a slot here: this node is an owner and has the data.
     pub(super) fn is_readable(&self, slot: Slot) -> bool {
         let is_owner = || self.view.slots.owners(slot).contains(&self.identity.node);
+        if self.is_lent(slot) {
+            return false;
+        }
         self.holdings.as_ref().is_none_or(|holdings| holdings.holds(slot) && is_owner())
     }
 
@@ -369,7 +374,7 @@ impl Node {
                 self.review_transfers();
             }
             Frame::SlotsFollow { number, executed } => {
-                let executed = read_executed(executed).map_err(malformed)?;
+                let [executed, marks] = read_executed(executed).map_err(malformed)?;
                 let arrival = self.transfers.arrival.as_mut();
                 let arrival = arrival.filter(|arrival| {
                     (arrival.from, arrival.number) == (from, number)
@@ -381,6 +386,7 @@ impl Node {
                 for (identity, slot, oseq) in executed {
                     self.executed.record(identity, slot, oseq);
                 }
+                self.decisions.add_marks(&marks);
             }
             Frame::Copy { part, is_last } => {
                 let arrival = self.transfers.arrival.as_mut();
@@ -414,11 +420,12 @@ impl Node {
         if !self.slots_wanted().contains(&to) {
             return None;
         }
-        let executed: Vec<Executed> = {
+        let [executed, marks]: [Vec<Executed>; 2] = {
             let departure =
                 self.transfers.departures.iter().find(|departure| departure.to == to)?;
             let is_of = |slot: Slot| departure.slots.contains(slot);
-            self.executed.sorted(|_, slot| is_of(slot))
+            let marks = self.decisions.marks(|_, slot| is_of(slot));
+            [self.executed.sorted(|_, slot| is_of(slot)), marks]
         };
         let departure = self.transfers.departures.iter_mut().find(|one| one.to == to)?;
         let (number, mut bytes) = (departure.number, Vec::new());
@@ -426,6 +433,7 @@ impl Node {
         let push = |lane| self.lanes.push(lane, Some(NodeSet::of(to.node)), &begin);
         departure.begun = Some(std::array::from_fn(push));
         put_executed(&mut bytes, &executed);
+        put_marks(&mut bytes, &marks);
         let frame = Frame::SlotsFollow { number, executed: &bytes };
         let link = self.links.get_mut(&to.node)?;
         put_frame(&mut link.first, 0, self.view.epoch, &frame);

@@ -52,6 +52,8 @@ impl Node {
         let epoch = self.view.epoch;
         let others = others(&self.view, self.identity);
         self.lanes.set_members(others);
+        self.hand_loans_over(&before);
+        self.review_places(&before);
         for lane in 0..LANES {
             self.lanes.push(lane, None, &Record::End { epoch });
         }
@@ -78,6 +80,7 @@ impl Node {
             self.dead.push(dead);
         }
         if !removed.is_empty() {
+            self.tell_decisions();
             self.send_tails();
         }
         self.is_unblocked = true;
@@ -130,8 +133,11 @@ impl Node {
         // Equivalent to `may_order`, for many slots at once.
         let is_early = is_broken(Mutation::OrderEarly);
         let may_order_any = self.may_order(&[]);
-        let may_order =
-            |slot| may_order_any && (is_early || !held.contains(slot) && self.may_hold(&[slot]));
+        let may_order = |slot| {
+            may_order_any
+                && (is_early || !held.contains(slot) && self.may_hold(&[slot]))
+                && !self.is_lent(slot)
+        };
         for run in runs.iter().cloned() {
             let is_owner = self.view.slots.owners(*run.start()).contains(&me);
             for slot in run {
@@ -141,9 +147,10 @@ impl Node {
     }
 
     /// Like [`Node::update_slots`], for one slot.
-    fn update_slot(&self, slot: Slot, is_owner: bool, may_order: bool) {
+    pub(super) fn update_slot(&self, slot: Slot, is_owner: bool, may_order: bool) {
         let primary = self.primaries.of_slot(slot).filter(|_| may_order);
         let is_readable = !self.is_partial() || is_owner && self.holds(slot);
+        let is_readable = is_readable && !self.is_lent(slot);
         self.local_slots.set(slot, primary, is_readable, self.takes_copies(slot));
     }
 
@@ -199,10 +206,17 @@ impl Node {
     /// Resumes work that waited for changes of primary or for the recovery of dead members' lanes.
     pub(super) fn reconcile(&mut self, host: &mut dyn Host) {
         self.send_slots_known();
+        self.glance_at_decisions();
+        // They may wait for acknowledgements.
+        self.is_unblocked |= !self.chains.queue.is_empty();
         while std::mem::take(&mut self.is_unblocked) {
             self.reconcile_dead(host);
             self.send_again();
             self.former.retain(|former| !former.is_over());
+            self.number_parts(host);
+            self.settle_loans();
+            self.answer_chains();
+            self.advance_chains(host);
             self.serve_parked(host);
             self.ask_for_slots();
             let from: Vec<Identity> = self.inboxes.keys().copied().collect();
@@ -217,7 +231,7 @@ impl Node {
         for at in 0..self.dead.len() {
             let members = self.members_since(self.dead[at].since);
             let dead = &mut self.dead[at];
-            let of = dead.identity;
+            let (of, since) = (dead.identity, dead.since);
             let Some(inboxes) = self.inboxes.get_mut(&of) else { continue };
             if dead.stage == Stage::Collecting && dead.is_reported_by(members) {
                 match self.holdings.is_some() {
@@ -237,6 +251,8 @@ impl Node {
                 self.lanes.push(0, None, &Record::Reconciled { of });
                 let former = self.former.iter_mut();
                 former.filter(|former| former.from == of).for_each(FormerPrimary::end_all);
+                self.end_loans_of(of);
+                self.start_again_without(of, since);
                 self.update_slots();
                 self.drop_answers(of);
                 self.end_waits_at(of);
@@ -277,6 +293,10 @@ impl Node {
                 let is_dead = self.view.member(former.from.node) != Some(former.from);
                 let has_lost = queue.send_again(is_dead, |flight| {
                     let sent = flight.sent;
+                    // Another member ends the attempt, or it starts again without a dead one.
+                    if flight.chain.is_some() {
+                        return false;
+                    }
                     let is_lost =
                         |sent: Sent| sent.to == former.from.node && sent.epoch < former.epoch;
                     sent.is_some_and(is_lost)

@@ -2,7 +2,8 @@
 
 use super::exec::{Exec, has_more, put_exec, take_exec};
 use super::record::{
-    Change, Changes, FIRST, LANE_LIST, MORE, Parts, Pieces, REPLIES, Slots, Tag, Tags, WaitEnd,
+    Change, Changes, FIRST, LANE_LIST, MORE, Parts, Pieces, REPLIES, Refusal, Slots, Tag, Tags,
+    WaitEnd,
 };
 use super::{Hello, LANES, VERSION};
 use crate::slot::{SLOTS, Slot};
@@ -10,7 +11,7 @@ use crate::slot_map::Node;
 use crate::view::Identity;
 use petrel_keyspace::Call;
 use petrel_persistence::log::Malformed;
-use petrel_persistence::log::number::{Bytes, put};
+use petrel_persistence::log::number::{Bytes, put, put_bytes};
 use petrel_persistence::record::{Put, Shape, Source, Take};
 use std::marker::PhantomData;
 
@@ -165,6 +166,22 @@ petrel_persistence::codecs! {
             _ => Err(Malformed),
         },
         [WaitEnd::Timeout, WaitEnd::Error, WaitEnd::Gone];
+    /// A decision within another record.
+    DecisionField: &[u8] => &'a [u8], "text",
+        |out, _flags, decision| put_bytes(out, decision),
+        |source| source.bytes.bytes(), [&b"d"[..], b"decision"];
+    /// Reason to end an attempt of a transaction.
+    Reason: Refusal => Refusal, "byte: 0 moved, 1 busy, 2 too large, 3 executed before, 4 unsupported",
+        |out, _flags, reason| out.push(reason as u8),
+        |source| match source.bytes.byte()? {
+            0 => Ok(Refusal::Moved),
+            1 => Ok(Refusal::Busy),
+            2 => Ok(Refusal::TooLarge),
+            3 => Ok(Refusal::Before),
+            4 => Ok(Refusal::Unsupported),
+            _ => Err(Malformed),
+        },
+        [Refusal::Moved, Refusal::Before, Refusal::Unsupported];
     /// A reply, up to the end of the record.
     Reply: Option<&[u8]> => Option<&'a [u8]>,
         "the rest; with flag 0x80 the index of a frequent reply (byte); with flag 0x20 none",

@@ -34,12 +34,12 @@ pub use frame::{
 };
 pub(crate) use frame::{BatchHead, begin_frame, end_batches, put_batch_head};
 pub use record::{
-    Change, Changes, Parts, Pieces, Record, Slots, Tag, Tags, WaitEnd, put_record, put_with_gap,
-    take_with_gap,
+    Change, Changes, Parts, Pieces, Record, Refusal, Slots, Tag, Tags, WaitEnd, put_record,
+    put_with_gap, take_with_gap,
 };
 pub(crate) use record::{
     KeptHead, is_effects, is_elided, is_kept, is_of_commit, is_of_dead, is_ordered, len_with_gap,
-    put_joined_with_gap, tag_of_effects,
+    may_hold_decision, put_joined_with_gap, tag_of_effects,
 };
 
 /// Number of lanes; a slot's lane is its low four bits.

@@ -5,6 +5,7 @@
 //!       | a tail: count, each: position, record
 //!       | tenures: count, each: slots, epoch
 //!       | executed: count, each: node, incarnation, slot, sequence number of the last command
+//!       | unless empty, marks: likewise, by executor and slot the number of the last decision
 //! ```
 //!
 //! Numbers have variable length.
@@ -48,6 +49,8 @@ pub(crate) struct Positions {
     pub tenures: Vec<(u64, u64)>,
     /// The last forwarded commands that are known to have been executed.
     pub executed: Vec<Executed>,
+    /// Parts of decisions that the data contain: the last of each executor and slot.
+    pub marks: Vec<Executed>,
 }
 
 impl Positions {
@@ -75,6 +78,7 @@ impl Positions {
             put(&mut out, *epoch);
         }
         put_executed(&mut out, &self.executed);
+        put_marks(&mut out, &self.marks);
         out
     }
 
@@ -105,9 +109,11 @@ impl Positions {
         let slots = u64::from(SLOTS);
         let tenures = take_list(&mut bytes, slots, |bytes| Ok((bytes.number()?, bytes.number()?)))?;
         let executed = take_executed(&mut bytes)?;
+        let marks = take_marks(&mut bytes)?;
         let all = tenures.iter().try_fold(0u64, |sum, (count, _)| sum.checked_add(*count));
         let is_whole = bytes.0.is_empty() && all == Some(slots);
-        is_whole.then_some(Positions { epoch, members, tenures, executed }).ok_or(Malformed)
+        let positions = Positions { epoch, members, tenures, executed, marks };
+        is_whole.then_some(positions).ok_or(Malformed)
     }
 }
 
@@ -130,14 +136,26 @@ fn take_executed(bytes: &mut Bytes<'_>) -> Result<Vec<Executed>, Malformed> {
     })
 }
 
-/// Decodes what [`put_executed`] has written.
+/// Appends marks, unless there are none: earlier versions know none.
+pub(crate) fn put_marks(out: &mut Vec<u8>, marks: &[Executed]) {
+    if !marks.is_empty() {
+        put_executed(out, marks);
+    }
+}
+
+fn take_marks(bytes: &mut Bytes<'_>) -> Result<Vec<Executed>, Malformed> {
+    let marks = if bytes.0.is_empty() { return Ok(Vec::new()) } else { take_executed(bytes)? };
+    if marks.is_empty() { Err(Malformed) } else { Ok(marks) }
+}
+
+/// Decodes what [`put_executed`] and [`put_marks`] have written.
 ///
 /// # Errors
 /// If the bytes are malformed.
-pub(crate) fn read_executed(bytes: &[u8]) -> Result<Vec<Executed>, Malformed> {
+pub(crate) fn read_executed(bytes: &[u8]) -> Result<[Vec<Executed>; 2], Malformed> {
     let mut bytes = Bytes(bytes);
-    let executed = take_executed(&mut bytes)?;
-    if bytes.0.is_empty() { Ok(executed) } else { Err(Malformed) }
+    let (executed, marks) = (take_executed(&mut bytes)?, take_marks(&mut bytes)?);
+    if bytes.0.is_empty() { Ok([executed, marks]) } else { Err(Malformed) }
 }
 
 /// Appends slots: number of ranges, each: first, last.
@@ -178,9 +196,13 @@ mod tests {
         let slots: SlotSet = [0, 1, 5, SLOTS - 1].into_iter().collect();
         let (mut one, mut other) = (Vec::new(), Vec::new());
         put_executed(&mut one, &executed);
+        assert_eq!(read_executed(&one), Ok([executed.clone(), Vec::new()]));
+        let whole = one.len();
+        put_marks(&mut one, &executed[1..]);
         put_slots(&mut other, &slots);
-        assert_eq!((read_executed(&one), read_slots(&other)), (Ok(executed), Ok(slots)));
-        for len in 0..one.len() {
+        let marks = executed[1..].to_vec();
+        assert_eq!((read_executed(&one), read_slots(&other)), (Ok([executed, marks]), Ok(slots)));
+        for len in (0..one.len()).filter(|len| *len != whole) {
             assert!(read_executed(&one[..len]).is_err(), "{len} of {} bytes", one.len());
         }
         for len in 0..other.len() {
@@ -207,10 +229,13 @@ mod tests {
             members: vec![(identity, lanes)],
             tenures: vec![(16_000, 1), (384, 12)],
             executed: vec![(identity, 5, 9), (identity, SLOTS - 1, u64::MAX)],
+            marks: Vec::new(),
         };
+        let whole = positions.encode().len();
+        let positions = Positions { marks: vec![(identity, 7, 3)], ..positions };
         let bytes = positions.encode();
         assert_eq!(Positions::read(&bytes), Ok(positions));
-        for len in 0..bytes.len() {
+        for len in (0..bytes.len()).filter(|len| *len != whole) {
             assert!(Positions::read(&bytes[..len]).is_err(), "{len} of {} bytes", bytes.len());
         }
         assert!(Positions::read(&[&bytes[..], &[0]].concat()).is_err());

@@ -1,8 +1,9 @@
 //! Records: the contents of a lane's positions.
 
 use super::codecs::{
-    ChangeList, End, ExecField, IdentityField, Maybe, PartList, PieceList, Reply, SlotField,
-    SlotList, TagField, TagList, WhenAny, put_tag, take_change, take_slot, take_tag,
+    ChangeList, DecisionField, End, ExecField, IdentityField, Maybe, PartList, PieceList, Reason,
+    Reply, SlotField, SlotList, TagField, TagList, WhenAny, put_tag, take_change, take_slot,
+    take_tag,
 };
 use super::exec::Exec;
 use crate::slot::Slot;
@@ -20,7 +21,8 @@ const GAP: u8 = 0x10;
 /// Effects: made by a forwarded command. Answer: no reply. Exec: a transaction. End of a tail: the
 /// sender has completed the recovery. Message: of a shard channel.
 pub(super) const FIRST: u8 = 0x20;
-/// Effects and answers: positions in other lanes follow. Exec: the reply is to be in RESP3.
+/// Effects and answers: positions in other lanes follow. Exec: the reply is to be in RESP3. Commit:
+/// a decision follows.
 pub(super) const LANE_LIST: u8 = 0x40;
 /// Effects: tags of blocked commands follow that the commit executed. Exec: timeout, watching
 /// client and `wants_copies` follow. Answers: the reply is an index into [`REPLIES`].
@@ -200,6 +202,22 @@ pub enum WaitEnd {
     Gone,
 }
 
+/// Reason to end an attempt of a transaction of several primaries.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// A primary of its slots has changed, or the executor was asked to give it up: it is tried
+    /// again.
+    Moved,
+    /// Too long a wait, or too many waiting transactions.
+    Busy,
+    /// Keys that are too large or too many.
+    TooLarge,
+    /// Executed before; the reply is lost.
+    Before,
+    /// A member cannot lend the keys of such a command.
+    Unsupported,
+}
+
 petrel_persistence::records! {
     /// A record.
     #[derive(Clone, Debug, Eq, PartialEq)]
@@ -377,6 +395,9 @@ petrel_persistence::records! {
             tag: Option<Tag> as When<FIRST, TagField>,
             /// Blocked commands that this commit executed.
             served: Tags<'a> as WhenAny<MORE, TagList>,
+            /// The decision of which these changes are a part, for a transaction of several
+            /// primaries.
+            decision: &'a [u8] as WhenAny<LANE_LIST, DecisionField>,
             /// All positions of the commit; this one is the first.
             parts: Parts<'a> as PartList,
             /// The changes, by slot.
@@ -388,6 +409,82 @@ petrel_persistence::records! {
             parts: Parts<'a> as PartList,
             /// Slots of the commit in this lane.
             slots: Slots<'a> as SlotList
+        };
+        /// A transaction of several primaries on its way through them, in the order of their
+        /// numbers. The last one executes it.
+        25 Chain {
+            /// The node that forwarded it.
+            origin: Identity as IdentityField,
+            /// Number of the attempt.
+            attempt: u64 as Number,
+            /// Keys that earlier primaries lend, each one's with its first slot and, as distance,
+            /// its number.
+            lent: Changes<'a> as ChangeList,
+            /// The transaction, as a record of a forwarded command.
+            exec: &'a [u8] as Rest
+        } if is_exec(exec);
+        /// A decision: from the executor, or from a survivor of a death.
+        26 Decided {
+            /// A record of that kind.
+            decision: &'a [u8] as Rest
+        } if is_decision(decision);
+        /// End of an attempt: it was not and will not be executed. For the primaries that lend to
+        /// it, and its origin.
+        27 Refused {
+            /// The transaction.
+            tag: Tag as TagField,
+            /// Number of the attempt.
+            attempt: u64 as Number,
+            /// The reason.
+            reason: Refusal as Reason
+        };
+        /// A member that lends to an attempt asks the executor: it is decided, or never will be.
+        28 Recall {
+            /// The transaction.
+            tag: Tag as TagField,
+            /// Number of the attempt.
+            attempt: u64 as Number
+        };
+        /// Slots on loan that the sender loses; their next primary inherits the loan. Precedes the
+        /// sender's end of the epoch.
+        29 Lent {
+            /// The transaction.
+            tag: Tag as TagField,
+            /// Number of the attempt.
+            attempt: u64 as Number,
+            /// The executor.
+            executor: Identity as IdentityField,
+            /// The slots.
+            slots: Slots<'a> as SlotList
+        };
+        /// The parts of a decision in these slots are numbered, and all members have them; or the
+        /// question whether that is so.
+        30 Numbered {
+            /// The executor of the decision.
+            executor: Identity as IdentityField,
+            /// Number of the decision.
+            number: u64 as Number,
+            /// Whether it is the question.
+            is_asked: bool as Flag<FIRST>,
+            /// The slots.
+            slots: Slots<'a> as SlotList
+        };
+        /// Decision on a transaction of several primaries; within other records.
+        31 Decision {
+            /// The executor.
+            executor: Identity as IdentityField,
+            /// Number among the executor's decisions.
+            number: u64 as Number,
+            /// Epoch of the executor's view.
+            epoch: u64 as Number,
+            /// The transaction.
+            tag: Tag as TagField,
+            /// Number of the attempt.
+            attempt: u64 as Number,
+            /// The changes, by slot; none in slots that were only read.
+            changes: Changes<'a> as ChangeList,
+            /// The reply; none if it is too long for members other than the origin.
+            reply: Option<&'a [u8]> as Reply
         };
     }
 }
@@ -469,6 +566,21 @@ pub(crate) fn is_ordered(record: &[u8]) -> bool {
 /// Whether a record belongs to a commit of several slots.
 pub(crate) fn is_of_commit(record: &[u8]) -> bool {
     is_rare(record, numbers::Commit) || is_rare(record, numbers::CommitPart)
+}
+
+/// Whether a record is a decision on a transaction of several primaries.
+pub(crate) fn is_decision(record: &[u8]) -> bool {
+    is_rare(record, numbers::Decision)
+}
+
+/// Whether a record is a forwarded command.
+fn is_exec(record: &[u8]) -> bool {
+    is_one_of(record, &[numbers::Exec])
+}
+
+/// Whether a record may hold a decision.
+pub(crate) fn may_hold_decision(record: &[u8]) -> bool {
+    is_rare(record, numbers::Decided) || is_rare(record, numbers::Commit)
 }
 
 /// Whether a record has the effects of a commit.

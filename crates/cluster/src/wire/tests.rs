@@ -74,7 +74,22 @@ proptest! {
         prop_assert!(changed.iter().eq(changes.iter().copied()));
         let of_slots = Slots::of(&mut others, slots.clone());
         prop_assert!(of_slots.iter().eq(slots));
-        round_trip(&Record::Commit { tag, served: tags, parts, changes: changed })?;
+        let mut decision = Vec::new();
+        let executor = Identity { node: Node(3), incarnation: 1 };
+        if let Some(tag) = tag {
+            let (number, epoch, attempt, reply) = (group.len() as u64, 5, 1, Some(&group[..]));
+            let decided =
+                Record::Decision { executor, number, epoch, tag, attempt, changes: changed, reply };
+            round_trip(&decided)?;
+            put_record(&mut decision, &decided);
+            round_trip(&Record::Decided { decision: &decision })?;
+            round_trip(&Record::Refused { tag, attempt, reason: Refusal::Busy })?;
+            round_trip(&Record::Recall { tag, attempt })?;
+            round_trip(&Record::Lent { tag, attempt, executor, slots: of_slots })?;
+            round_trip(&Record::Numbered { executor, number, is_asked: true, slots: of_slots })?;
+        }
+        let decision = &decision[..];
+        round_trip(&Record::Commit { tag, served: tags, decision, parts, changes: changed })?;
         round_trip(&Record::CommitPart { parts, slots: of_slots })?;
     }
 
@@ -308,9 +323,26 @@ fn golden_records<'a>(
         Record::Message { is_sharded: true, channel: b"", payload: b"" },
         Record::Kept { back: 300, record: effects },
         Record::Kept { back: 0, record: effects },
-        Record::Commit { tag: None, served, parts, changes },
-        Record::Commit { tag: Some(tag), served: tags, parts, changes },
+        Record::Commit { tag: None, served, decision: b"", parts, changes },
+        Record::Commit { tag: Some(tag), served: tags, decision: b"", parts, changes },
         Record::CommitPart { parts, slots },
+        Record::Commit { tag: None, served, decision: group, parts, changes },
+        Record::Chain { origin: of, attempt: 1, lent: changes, exec: &[3, 1] },
+        Record::Decided { decision: &[0, 15, 1] },
+        Record::Refused { tag, attempt: 300, reason: Refusal::Busy },
+        Record::Recall { tag, attempt: 1 },
+        Record::Lent { tag, attempt: 1, executor: of, slots },
+        Record::Numbered { executor: of, number: 300, is_asked: true, slots },
+        Record::Numbered { executor: of, number: 1, is_asked: false, slots },
+        Record::Decision {
+            executor: of,
+            number: 300,
+            epoch: 5,
+            tag,
+            attempt: 1,
+            changes,
+            reply: Some(b"+OK\r\n"),
+        },
     ]
 }
 
@@ -384,6 +416,18 @@ fn samples() -> Vec<Vec<u8>> {
         if row.number == 22 {
             let record: &[u8] = &[1, round as u8];
             put_record(&mut bytes, &Record::Kept { back: round as u64, record });
+        } else if row.number == 25 {
+            let (origin, lent) = (Identity { node: Node(1), incarnation: 2 }, Changes::default());
+            let exec: &[u8] = &[3, round as u8];
+            put_record(&mut bytes, &Record::Chain { origin, attempt: 1, lent, exec });
+        } else if row.number == 26 {
+            let mut decision = Vec::new();
+            let head = (Record::ROWS.iter().find(|row| row.number == 31).unwrap().sample)(
+                &mut decision,
+                round,
+            );
+            let decision = [&[head & !31, 31 - 16][..], &decision].concat();
+            put_record(&mut bytes, &Record::Decided { decision: &decision });
         } else if row.number == 6 {
             // The tail of a lane holds a record.
             let of = Identity { node: Node(1), incarnation: 2 };
