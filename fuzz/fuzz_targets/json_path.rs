@@ -7,7 +7,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use petrel_json::{
-    Action, Batch, Change, Edit, Op, Parse, Path, SearchError, Value, WORK_MAX, Work, check, parse,
+    Action, Batch, Change, Edit, Format, Kind, Op, Parse, Path, SearchError, Value, WORK_MAX, Work,
+    check, parse, print,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::ControlFlow;
@@ -52,6 +53,16 @@ fuzz_target!(|input: &[u8]| {
     let (mut found, mut count) = (Vec::new(), 0u64);
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
+    if let Ok(Some(made)) = path.project(root, &mut Work::default()) {
+        assert!(made.root().kind() == Kind::Array);
+        let mut text = Vec::new();
+        print(made.root(), &Format::default(), &mut text);
+        // Lists that are nested in each other may be deeper than a document.
+        assert!(made.root().depth() > 127 || parse(&text, Parse::default()).is_ok());
+        let peak = PEAK.load(Relaxed).saturating_sub(before + text.capacity());
+        assert!(peak <= PATTERNS_MAX + 3 * (64 * root.tape().len() + (4 << 20)), "{peak} bytes");
+        return;
+    }
     let done = path.search(root, &mut work, &mut |value, steps, _| {
         count += 1;
         if found.len() < 16 {

@@ -43,6 +43,13 @@ _ARSEEK = Command("ARSEEK", "bool")
 _ARSET = Command("ARSET", "i64")
 _ASKING = Command("ASKING", "()")
 _AUTH = Command("AUTH", "()")
+_BACKUP_ABORT = Command("BACKUP ABORT", "()")
+_BACKUP_CLEANUP = Command("BACKUP CLEANUP", "()")
+_BACKUP_HELP = Command("BACKUP HELP", "Value")
+_BACKUP_LIST = Command("BACKUP LIST", "Vec<String>")
+_BACKUP_SEAL = Command("BACKUP SEAL", "()")
+_BACKUP_START = Command("BACKUP START", "()")
+_BACKUP_STATUS = Command("BACKUP STATUS", "Value")
 _BF_ADD = Command("BF.ADD", "bool")
 _BF_CARD = Command("BF.CARD", "i64")
 _BF_DEBUG = Command("BF.DEBUG", "Vec<String>")
@@ -625,6 +632,34 @@ class Commands(RedisPyCommands):
             call.append(username)
         call.append(password)
         return self._run(_AUTH, *call)
+
+    def backup_abort(self):
+        """``BACKUP ABORT``: Gives up a backup that is not sealed."""
+        return self._run(_BACKUP_ABORT)
+
+    def backup_cleanup(self):
+        """``BACKUP CLEANUP``: Removes the files of a backup that is sealed or has failed."""
+        return self._run(_BACKUP_CLEANUP)
+
+    def backup_help(self):
+        """``BACKUP HELP``: Lists the subcommands."""
+        return self._run(_BACKUP_HELP)
+
+    def backup_list(self):
+        """``BACKUP LIST``: Returns the paths of the files of the backup that do not change any more."""
+        return self._run(_BACKUP_LIST)
+
+    def backup_seal(self):
+        """``BACKUP SEAL``: Ends the backup: its files hold all changes until now, and no later ones."""
+        return self._run(_BACKUP_SEAL)
+
+    def backup_start(self):
+        """``BACKUP START``: Begins a backup in the directory `backupdirname`."""
+        return self._run(_BACKUP_START)
+
+    def backup_status(self):
+        """``BACKUP STATUS``: Returns the state of the backup."""
+        return self._run(_BACKUP_STATUS)
 
     def bf_add(self, name, item):
         """``BF.ADD key item``: Adds an item to a Bloom filter, which is made if it does not exist."""

@@ -1,4 +1,4 @@
-//! `sketches`: server CPU per operation of Bloom filters and other sketches, and their bytes.
+//! `sketches` and `arrays`: server CPU per operation on one value, and its bytes.
 
 use std::time::Duration;
 
@@ -15,9 +15,6 @@ use crate::text::Entry;
 use crate::wire::client;
 use crate::work::{Mix, Until, drive};
 
-/// Key of the sketch in the experiment's file.
-const KEY: &str = "sketch";
-
 /// Commands sent to a fresh server before its memory is read, and bytes of each.
 const WARM_UP_COMMANDS: u64 = 5_000;
 const WARM_UP_BYTES: usize = 100;
@@ -29,38 +26,58 @@ const REST: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub struct Sketches;
 
-impl Experiment for Sketches {
-    const NAME: &'static str = "sketches";
-    type State = Exchange;
+/// `arrays`: arrays.
+#[derive(Default)]
+pub struct Arrays;
 
-    fn admits(&self, peer: &Peer) -> bool {
-        peer.is_petrel() || peer.may_have_types_of_redis_8()
-    }
+/// Implements an experiment with the works of its file on the value at a key.
+macro_rules! values {
+    ($type:ident $name:literal $key:literal) => {
+        impl Experiment for $type {
+            const NAME: &'static str = $name;
+            type State = Exchange;
 
-    fn prepare(&self, case: &Case<'_>, server: &Server) -> Result<Exchange, String> {
-        Exchange::connect(server.endpoint(), case.get("connections"))
-    }
+            fn admits(&self, peer: &Peer) -> bool {
+                peer.is_petrel() || peer.may_have_types_of_redis_8()
+            }
 
-    fn measure(&self, case: &Case<'_>, server: &Server, exchange: &mut Exchange) -> Measured {
-        let work = Description::named(Self::NAME).work(case.text("work"));
-        match work.get("empty") {
-            Some(create) => measure_empty(case, &server.fresh()?, &Template::known(create)),
-            None => measure_operations(case, server, exchange, work),
+            fn prepare(&self, case: &Case<'_>, server: &Server) -> Result<Exchange, String> {
+                Exchange::connect(server.endpoint(), case.get("connections"))
+            }
+
+            fn measure(
+                &self,
+                case: &Case<'_>,
+                server: &Server,
+                exchange: &mut Exchange,
+            ) -> Measured {
+                let work = Description::named(Self::NAME).work(case.text("work"));
+                match work.get("empty") {
+                    Some(create) => measure_empty(case, &server.fresh()?, &Template::known(create)),
+                    None => measure_operations(case, (server, $key), exchange, work),
+                }
+            }
         }
-    }
+    };
 }
 
-/// Makes the sketch, and measures operations on it.
+values!(Sketches "sketches" "sketch");
+values!(Arrays "arrays" "array");
+
+/// Makes the value, and measures operations on it.
 fn measure_operations(
     case: &Case<'_>,
-    server: &Server,
+    (server, key): (&Server, &str),
     exchange: &mut Exchange,
     work: &Entry,
 ) -> Measured {
     let (items, pipeline): (u64, usize) = (case.get("items"), case.get("pipeline"));
     let grows = work.get("grows").is_some();
     let size = if grows { items / 2 } else { items };
-    let create = format!("DEL sketch ; {}", work.get("create").unwrap_or_default());
+    let create = match work.get("create") {
+        Some(create) => format!("DEL {key} ; {create}"),
+        None => format!("DEL {key}"),
+    };
     send(exchange, &Template::known(&create), 1, size, 1)?;
     if let Some(store) = work.get("store") {
         send(exchange, &Template::known(store), size / 2, size, pipeline)?;
@@ -74,10 +91,10 @@ fn measure_operations(
     };
     let subject = (server, exchange, &Mix::of(work));
     let measured = drive(subject, pipeline, until, case.seed(), count)?;
-    Ok(measured.with("bytes", memory_usage(server)? as f64))
+    Ok(measured.with("bytes", memory_usage(server, key)? as f64))
 }
 
-/// Measures the growth of resident memory by empty sketches.
+/// Measures the growth of resident memory by small values.
 fn measure_empty(case: &Case<'_>, server: &Server, create: &Template) -> Measured {
     let count: u64 = case.get("empty");
     let mut exchange = Exchange::connect(server.endpoint(), 1)?;
@@ -105,8 +122,8 @@ fn send(
     exchange.check()
 }
 
-/// Asks for `MEMORY USAGE` of the sketch.
-fn memory_usage(server: &Server) -> Result<i64, String> {
+/// Asks for `MEMORY USAGE` of the value at a key.
+fn memory_usage(server: &Server, key: &str) -> Result<i64, String> {
     let client = client(server.endpoint()).map_err(text)?;
-    client.command("MEMORY").args(["USAGE", KEY]).reply().run().map_err(text)
+    client.command("MEMORY").args(["USAGE", key]).reply().run().map_err(text)
 }

@@ -75,6 +75,9 @@ const NO_KEY: Fail =
 const NOT_UTF8: Fail = Fail::fixed("Couldn't parse as UTF-8 string");
 const NOT_AN_INTEGER: Fail = Fail::fixed("Couldn't parse as integer");
 const NOT_THERE: Fail = Fail::fixed("ERR Path does not exist");
+const COMPUTED: Fail = Fail::fixed(
+    "ERR the path computes values, which only JSON.GET, JSON.MGET and JSON.RESP can reply with",
+);
 const NO_ROOT: Fail = Fail::fixed("ERR new objects must be created at the root");
 
 /// Maximum bytes that single changes may move; beyond, the document is copied once.
@@ -125,13 +128,20 @@ impl Asked<'_> {
         matches!(self.0, "$" | ".")
     }
 
+    /// The path to values.
     fn path(self, paths: &mut PathCache) -> Result<Arc<Path>, Fail> {
+        let path = self.query(paths)?;
+        if path.is_projection() { Err(COMPUTED) } else { Ok(path) }
+    }
+
+    /// The path, or the projection, which computes values.
+    fn query(self, paths: &mut PathCache) -> Result<Arc<Path>, Fail> {
         paths.parse(self.0).map_err(|error| Fail::new(error.to_string()))
     }
 
-    /// Whether the path can match at most one value, judged by its characters.
+    /// Whether the path can match at most one value and is no projection, judged by its characters.
     fn is_plain(self) -> bool {
-        let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b':' | b',');
+        let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b':' | b',' | b'(' | b'~' | b' ');
         !self.0.bytes().any(|byte| is_special(&byte)) && !self.0.contains("..")
     }
 }

@@ -3,6 +3,7 @@
 pub mod aof_import;
 pub mod backup;
 pub mod log;
+pub(crate) mod online_backup;
 pub(crate) mod present;
 pub(crate) mod progress;
 pub(crate) mod replace;

@@ -15,6 +15,7 @@ use crate::state::mailbox::{Arrival, Message};
 use crate::state::member::Member;
 use crate::state::migrate::Migrator;
 use crate::state::monitor::Monitors;
+use crate::state::online_backup::OnlineBackup;
 use crate::state::outgoing::Outgoing;
 use crate::state::pubsub::Directory;
 use crate::state::reaper::Reaper;
@@ -92,6 +93,8 @@ pub struct Server {
     pub backups: Backups,
     /// The log.
     pub durability: Durability,
+    /// The online backup.
+    pub online_backup: Mutex<OnlineBackup>,
     /// A stop that was asked for.
     pub closing: Closing,
     /// Error that stopped the server, if one did.
@@ -158,6 +161,7 @@ impl Server {
             snapshot: Snapshot::default(),
             backups: Backups::default(),
             durability: Durability::default(),
+            online_backup: Mutex::default(),
             closing: Closing::default(),
             failure: OnceLock::new(),
             when_loaded: Mutex::default(),

@@ -23,6 +23,7 @@ pub mod mailbox;
 pub mod member;
 pub mod migrate;
 pub mod monitor;
+pub mod online_backup;
 pub mod outbox;
 pub mod outgoing;
 pub mod pubsub;

@@ -43,6 +43,30 @@ pub fn murmur32(bytes: &[u8], seed: u32) -> u32 {
     h ^ h >> 15
 }
 
+/// [`murmur32`] with several seeds at once: what does not depend on the seed is computed once.
+#[inline]
+pub fn murmur32_each<const N: usize>(bytes: &[u8], seeds: [u32; N]) -> [u32; N] {
+    const M: u32 = 0x5bd1_e995;
+    const R: u32 = 24;
+    let mut hashes = seeds.map(|seed| seed ^ bytes.len() as u32);
+    let (words, rest) = bytes.as_chunks::<4>();
+    for word in words {
+        let mut k = u32::from_le_bytes(*word).wrapping_mul(M);
+        k = (k ^ k >> R).wrapping_mul(M);
+        hashes = hashes.map(|h| h.wrapping_mul(M) ^ k);
+    }
+    if !rest.is_empty() {
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        let last = u32::from_le_bytes(last);
+        hashes = hashes.map(|h| (h ^ last).wrapping_mul(M));
+    }
+    hashes.map(|h| {
+        let h = (h ^ h >> 13).wrapping_mul(M);
+        h ^ h >> 15
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +78,15 @@ mod tests {
         assert_ne!(murmur64(b"abcdefgh", 1), murmur64(b"abcdefgh\0", 1));
         assert_eq!(murmur32(b"", 0), 0);
         assert_ne!(murmur32(b"abcd", 1), murmur32(b"abcd\0", 1));
+    }
+
+    #[test]
+    fn several_seeds_give_the_same() {
+        let text = b"a text of some length";
+        for len in 0..text.len() {
+            let seeds = [0, 1, 7, 1919, u32::MAX];
+            let expected = seeds.map(|seed| murmur32(&text[..len], seed));
+            assert_eq!(murmur32_each(&text[..len], seeds), expected);
+        }
     }
 }

@@ -116,6 +116,15 @@ impl Pages {
         bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
 
+    /// The two numbers from `at`, a multiple of eight; 0 beyond the end.
+    #[inline]
+    pub fn pair(&self, at: usize) -> (u32, u32) {
+        let page = self.pages.get(at >> self.shift).and_then(Option::as_ref);
+        let bytes = page.and_then(|page| page.get(at & self.mask()..)?.first_chunk());
+        let pair = bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        (pair as u32, (pair >> 32) as u32)
+    }
+
     /// Sets the four bytes from `at`, a multiple of four.
     ///
     /// # Panics

@@ -3,8 +3,9 @@
 //! has the k items with the highest counts.
 
 use crate::allocated;
-use crate::hash::murmur32;
+use crate::hash::{murmur32, murmur32_each};
 use crate::pages::Pages;
+use std::cell::RefCell;
 
 /// Items of a list at most: each that is added is compared with all of them.
 pub const K_MAX: u64 = 1 << 20;
@@ -164,14 +165,74 @@ fn power(mut base: f64, mut exponent: u32) -> f64 {
     product
 }
 
-/// The chance with which another item decrements a counter.
-fn chance(decay: f64, count: u32) -> f64 {
-    if count < TABLE {
-        return power(decay, count);
-    }
-    let (whole, rest) = (count / (TABLE - 1), count % (TABLE - 1));
-    power(power(decay, TABLE - 1), whole) * power(decay, rest)
+/// Powers of the decay of the list that this thread used last, computed when they are needed.
+struct Powers {
+    decay: f64,
+    /// Negative where it has not been computed.
+    of: [f64; TABLE as usize],
 }
+
+thread_local! {
+    static POWERS: RefCell<Box<Powers>> =
+        RefCell::new(Box::new(Powers { decay: 0.0, of: [-1.0; TABLE as usize] }));
+}
+
+impl Powers {
+    /// Calls with the powers of a decay.
+    fn with<T>(decay: f64, call: impl FnOnce(&mut Powers) -> T) -> T {
+        let new = || Powers { decay, of: [-1.0; TABLE as usize] };
+        POWERS.with(|powers| {
+            // Taken while a call within this one counts in another list.
+            let Ok(mut powers) = powers.try_borrow_mut() else { return call(&mut new()) };
+            if powers.decay.to_bits() != decay.to_bits() {
+                **powers = new();
+            }
+            call(&mut powers)
+        })
+    }
+
+    /// The chance with which another item decrements a counter.
+    #[inline]
+    fn chance(&mut self, count: u32) -> f64 {
+        if count < TABLE {
+            return self.power(count);
+        }
+        let (whole, rest) = (count / (TABLE - 1), count % (TABLE - 1));
+        power(self.power(TABLE - 1), whole) * self.power(rest)
+    }
+
+    #[inline]
+    fn power(&mut self, exponent: u32) -> f64 {
+        let known = &mut self.of[exponent as usize];
+        if *known < 0.0 {
+            *known = power(self.decay, exponent);
+        }
+        *known
+    }
+}
+
+/// Remainders of divisions by one number, by products (Lemire, Kaser and Kurz, 2019).
+#[derive(Clone, Copy)]
+struct Divisor {
+    number: u32,
+    inverse: u64,
+}
+
+impl Divisor {
+    /// Creates it for a number, which is not 0.
+    fn new(number: u32) -> Self {
+        Divisor { number, inverse: (u64::MAX / u64::from(number)).wrapping_add(1) }
+    }
+
+    #[inline]
+    fn remainder(self, of: u32) -> u32 {
+        let low = self.inverse.wrapping_mul(u64::from(of));
+        ((u128::from(low) * u128::from(self.number)) >> 64) as u32
+    }
+}
+
+/// Number of rows with places that are computed at once, beside the print.
+const ROWS: u32 = 7;
 
 impl TopK {
     /// Creates an empty list; none if it would be too large.
@@ -280,35 +341,72 @@ impl TopK {
         seed: u64,
         goes_on: &mut impl FnMut(usize) -> bool,
     ) -> Option<Box<[u8]>> {
-        let print = murmur32(item, PRINT_SEED);
-        let (mut highest, mut draws) = (0, Draws(seed));
-        for row in 0..self.shape.depth {
-            let at = self.place(item, row);
-            let count = self.cells.number(at + 4);
-            if count == 0 || self.cells.number(at) == print {
-                let count = count.saturating_add(times);
-                self.cells.set_number(at, print);
-                self.cells.set_number(at + 4, count);
-                highest = highest.max(count);
-            } else if !goes_on(times as usize) {
-                return None;
-            } else if let Some(own) = self.decay(at, print, times, &mut draws) {
-                highest = highest.max(own);
-            }
-        }
+        let (print, highest) = Powers::with(self.shape.decay, |powers| {
+            self.count_in_rows((item, times), &mut Draws(seed), powers, goes_on)
+        })?;
         if highest < self.heap[0].count {
             return None;
         }
         self.place_in_heap(item, print, highest)
     }
 
+    /// Counts an item in each row. Returns its print and the highest of its counters; nothing if
+    /// `goes_on` has ended it.
+    fn count_in_rows(
+        &mut self,
+        (item, times): (&[u8], u32),
+        draws: &mut Draws,
+        powers: &mut Powers,
+        goes_on: &mut impl FnMut(usize) -> bool,
+    ) -> Option<(u32, u32)> {
+        let Shape { width, depth, .. } = self.shape;
+        let (by_width, mut print, mut highest) = (Divisor::new(width), 0, 0);
+        for first in (0..depth.max(1)).step_by(ROWS as usize) {
+            let [of_print, columns @ ..] = murmur32_each(
+                item,
+                [
+                    PRINT_SEED,
+                    first,
+                    first + 1,
+                    first + 2,
+                    first + 3,
+                    first + 4,
+                    first + 5,
+                    first + 6,
+                ],
+            );
+            print = of_print;
+            for (row, hash) in (first..depth).zip(columns) {
+                let at = (row as usize * width as usize + by_width.remainder(hash) as usize) * CELL;
+                let (present, count) = self.cells.pair(at);
+                if count == 0 || present == print {
+                    let count = count.saturating_add(times);
+                    self.cells.set_number(at, print);
+                    self.cells.set_number(at + 4, count);
+                    highest = highest.max(count);
+                } else if !goes_on(times as usize) {
+                    return None;
+                } else if let Some(own) = self.decay((at, count), print, times, draws, powers) {
+                    highest = highest.max(own);
+                }
+            }
+        }
+        Some((print, highest))
+    }
+
     /// Decrements another item's counter by chance. Returns the count of the item if the counter
     /// becomes its own.
-    fn decay(&mut self, at: usize, print: u32, times: u32, draws: &mut Draws) -> Option<u32> {
-        let before = self.cells.number(at + 4);
+    fn decay(
+        &mut self,
+        (at, before): (usize, u32),
+        print: u32,
+        times: u32,
+        draws: &mut Draws,
+        powers: &mut Powers,
+    ) -> Option<u32> {
         let mut count = before;
         for left in (1..=times).rev() {
-            let chance = chance(self.shape.decay, count);
+            let chance = powers.chance(count);
             // No draw is lower.
             if chance * (1u64 << 54) as f64 <= 1.0 {
                 break;
@@ -497,7 +595,7 @@ mod tests {
         // Draws that logs repeat.
         let mut draws = Draws(7);
         assert_eq!([draws.next(), draws.next()].map(f64::to_bits), DRAWN);
-        assert_eq!(chance(0.9, 300).to_bits(), CHANCE);
+        assert_eq!(Powers::with(0.9, |powers| powers.chance(300)).to_bits(), CHANCE);
     }
 
     const DRAWN: [u64; 2] = [0x3fd8_f2f8_7916_4c82, 0x3f91_30f3_5fd0_f180];

@@ -6,7 +6,7 @@ use super::{Asked, NOT_THERE, document, first, path_at};
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use petrel_json::{Format, Kind, Path, Value, Values, print};
+use petrel_json::{Document, Format, Kind, Path, Value, Values, print};
 use petrel_resp::{Protocol, Reply};
 use petrel_table::options::{JsonGetOption, Reader, Unread};
 use std::cell::Cell;
@@ -140,6 +140,14 @@ fn print_found(
     text: &mut Vec<u8>,
 ) -> Outcome {
     let mut values = Values::begin(format, level, text);
+    if let Some(made) = projected(path, root, budget)? {
+        for value in made.root().items() {
+            values.add(value, text);
+            budget.memory.hold(made.tape().len() + text.capacity())?;
+        }
+        values.end(text);
+        return Ok(());
+    }
     if path.is_static() {
         if let Some(value) = path.find_static(root) {
             values.add(value, text);
@@ -160,6 +168,16 @@ fn print_found(
     added?;
     values.end(text);
     Ok(())
+}
+
+/// The values of a projection, as an array, with the steps for writing them; none of a path.
+fn projected(path: &Path, root: Value<'_>, budget: &mut Budget) -> Result<Option<Document>, Fail> {
+    let made = path.project(root, &mut budget.work)?;
+    if let Some(made) = &made {
+        budget.work.spend(writing(made.root()))?;
+        budget.memory.hold(made.tape().len())?;
+    }
+    Ok(made)
 }
 
 /// Options of JSON.GET.
@@ -227,7 +245,7 @@ fn get_one(ctx: &mut Ctx<'_>, format: &Format<'_>, asked: Asked<'_>) -> Outcome 
         reply.null();
         return Ok(());
     };
-    let (path, shorter) = (asked.path(paths)?, ended(format, reply));
+    let (path, shorter) = (asked.query(paths)?, ended(format, reply));
     with_text(|text| {
         if path.is_legacy() {
             print(first(&path, root, &mut budget)?.ok_or(NOT_THERE)?, &shorter, text);
@@ -273,7 +291,7 @@ fn get_several<'a>(
         let text = format!("ERR the paths have more than {PATHS_BYTES_MAX} bytes: ask for fewer");
         return Err(Fail::new(text));
     }
-    let parse = |asked: Asked<'a>| asked.path(paths);
+    let parse = |asked: Asked<'a>| asked.query(paths);
     let paths = asked.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     if form != Form::Text {
         return write_found(&paths, root, form, &mut budget, reply);
@@ -337,7 +355,7 @@ pub(super) fn mget(ctx: &mut Ctx<'_>) -> Outcome {
     let last = ctx.args().len() - 1;
     let (db, asked) = (ctx.db(), path_at(ctx, last)?);
     let mut budget = Budget::of_many(&ctx.exec.ks);
-    let path = asked.path(&mut ctx.exec.paths)?;
+    let path = asked.query(&mut ctx.exec.paths)?;
     // All keys are checked against the budget before anything is written.
     for i in 1..last {
         let key = ctx.key(i);
@@ -367,6 +385,9 @@ fn estimate(path: &Path, root: Value<'_>, budget: &mut Budget) -> Outcome {
     if path.is_legacy() {
         let value = first(path, root, budget)?;
         return Ok(budget.work.spend(value.map_or(0, writing))?);
+    }
+    if projected(path, root, budget)?.is_some() {
+        return Ok(());
     }
     let mut taken = Ok(());
     path.search(root, &mut budget.work, &mut |value, _, work| {

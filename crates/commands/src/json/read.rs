@@ -7,7 +7,7 @@ use super::{
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use petrel_json::{Kind, Number, Path, SearchError, Value, Work};
+use petrel_json::{Document, Kind, Number, Path, SearchError, Value, Work};
 use petrel_keyspace::parse_int;
 use petrel_resp::{Protocol, Reply};
 use std::ops::ControlFlow;
@@ -20,6 +20,8 @@ const KEPT_MAX: usize = 4096;
 pub(super) struct Found<'d> {
     count: usize,
     kept: Vec<Value<'d>>,
+    /// The values of a projection, as an array.
+    made: Option<Document>,
 }
 
 impl<'d> Found<'d> {
@@ -33,7 +35,16 @@ impl<'d> Found<'d> {
         budget: &mut Budget,
         cost: impl Fn(Value<'_>) -> u64,
     ) -> Result<Self, Fail> {
-        let mut found = Found { count: 0, kept: Vec::new() };
+        let mut found = Found { count: 0, kept: Vec::new(), made: None };
+        if let Some(made) = path.project(root, &mut budget.work)? {
+            for value in made.root().items() {
+                budget.work.spend(cost(value))?;
+            }
+            budget.memory.hold(made.tape().len())?;
+            found.count = made.root().len();
+            found.made = Some(made);
+            return Ok(found);
+        }
         if path.is_static() {
             found.kept.extend(path.find_static(root));
             found.count = found.kept.len();
@@ -62,7 +73,10 @@ impl<'d> Found<'d> {
     }
 
     /// Calls `visit` for each match.
-    pub fn each(&self, path: &Path, root: Value<'d>, visit: &mut dyn FnMut(Value<'d>)) {
+    pub fn each(&self, path: &Path, root: Value<'d>, visit: &mut dyn FnMut(Value<'_>)) {
+        if let Some(made) = &self.made {
+            return made.root().items().for_each(visit);
+        }
         if self.count <= KEPT_MAX {
             return self.kept.iter().copied().for_each(visit);
         }
@@ -82,6 +96,8 @@ struct Manner {
     nothing: Option<Fail>,
     /// Error if the key of a JSONPath does not exist; `None` replies nil.
     no_key: Option<Fail>,
+    /// Whether the path may be a projection.
+    computes: bool,
 }
 
 /// Replies with each match of the path at argument 2, or with the first of a legacy path. `write`
@@ -103,7 +119,7 @@ fn answer(
         reply.null();
         return Ok(());
     };
-    let path = path.path(paths)?;
+    let path = if manner.computes { path.query(paths)? } else { path.path(paths)? };
     if !path.is_legacy() {
         let found = Found::of(&path, root, &mut budget, cost)?;
         reply.array(found.count());
@@ -166,8 +182,12 @@ pub(super) fn type_of(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `JSON.STRLEN key [path]`
 pub(super) fn str_len(ctx: &mut Ctx<'_>) -> Outcome {
-    let manner =
-        Manner { other: || wrong_kind("string"), nothing: Some(NOT_THERE), no_key: Some(NO_KEY) };
+    let manner = Manner {
+        other: || wrong_kind("string"),
+        nothing: Some(NOT_THERE),
+        no_key: Some(NO_KEY),
+        computes: false,
+    };
     answer(ctx, &manner, little, |value, reply| {
         value.string().inspect(|text| reply.integer(text.len() as i64)).is_some()
     })
@@ -179,6 +199,7 @@ pub(super) fn arr_len(ctx: &mut Ctx<'_>) -> Outcome {
         other: || no_such("not an array"),
         nothing: Some(NOT_THERE),
         no_key: Some(NO_KEY),
+        computes: false,
     };
     answer(ctx, &manner, little, |value, reply| write_len(value, Kind::Array, reply))
 }
@@ -189,6 +210,7 @@ pub(super) fn obj_len(ctx: &mut Ctx<'_>) -> Outcome {
         other: || wrong_kind("object"),
         nothing: None,
         no_key: Some(no_such("not an object")),
+        computes: false,
     };
     answer(ctx, &manner, little, |value, reply| write_len(value, Kind::Object, reply))
 }
@@ -203,7 +225,12 @@ fn write_len(value: Value<'_>, wanted: Kind, reply: &mut dyn Reply) -> bool {
 
 /// `JSON.OBJKEYS key [path]`
 pub(super) fn obj_keys(ctx: &mut Ctx<'_>) -> Outcome {
-    let manner = Manner { other: || no_such("not an object"), nothing: None, no_key: Some(NO_KEY) };
+    let manner = Manner {
+        other: || no_such("not an object"),
+        nothing: None,
+        no_key: Some(NO_KEY),
+        computes: false,
+    };
     answer(ctx, &manner, listing, |value, reply| {
         let is_object = value.kind() == Kind::Object;
         if is_object {
@@ -216,7 +243,8 @@ pub(super) fn obj_keys(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `JSON.RESP key [path]`
 pub(super) fn resp(ctx: &mut Ctx<'_>) -> Outcome {
-    let manner = Manner { other: || NOT_THERE, nothing: Some(NOT_THERE), no_key: None };
+    let manner =
+        Manner { other: || NOT_THERE, nothing: Some(NOT_THERE), no_key: None, computes: true };
     answer(ctx, &manner, writing, |value, reply| {
         write_resp(value, reply);
         true

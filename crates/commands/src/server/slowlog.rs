@@ -22,6 +22,8 @@ pub struct LogEntry {
     pub cost: u64,
     /// Arguments, shortened, and without secrets.
     pub args: Vec<Vec<u8>>,
+    /// Number of arguments of the call, with the command's name.
+    pub arg_count: usize,
     /// Address of the client.
     pub address: String,
     /// Name of the client.
@@ -175,6 +177,7 @@ impl CommandLog {
             id: self.next_id.fetch_add(1, Relaxed),
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             cost: cost / self.unit,
+            arg_count: args.len(),
             args: shortened(&args, self.args_max.load(Relaxed), self.arg_len_max.load(Relaxed)),
             address,
             name,

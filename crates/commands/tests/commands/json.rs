@@ -253,6 +253,73 @@ fn replies_of_resp3() {
     );
 }
 
+/// Calls a command with a document at `d`.
+fn call(client: &mut Client, args: &[&str]) -> String {
+    let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+    show(&client.call(&args))
+}
+
+#[test]
+fn projections_are_read_by_commands_that_reply_with_values() {
+    let mut client = Client::new();
+    let text = r#"{"a":2,"b":4,"arr":[1,2,3],"o":{"x":1},"t":true,"s":"hi"}"#;
+    call(&mut client, &["JSON.SET", "d", "$", text]);
+    let several = r#""{\"$.a + 1\":[3],\"$.b\":[4],\"$.z.keys()\":[]}""#;
+    let replies: [(&[&str], &str); 16] = [
+        (&["JSON.GET", "d", "$.a + 1"], "\"[3]\""),
+        (&["JSON.GET", "d", "a + 1"], "\"[3]\""),
+        (&["JSON.GET", "d", "$.a / 0"], "\"[]\""),
+        (&["JSON.GET", "d", "$.arr.append(9)"], "\"[1,2,3,9]\""),
+        (&["JSON.GET", "d", "INDENT", "-", "NEWLINE", "+", "$.a + 1"], "\"[+-3+]\""),
+        (&["JSON.GET", "d", "$.a + 1", "$.b", "$.z.keys()"], several),
+        (&["JSON.GET", "d", "a + 1", "b"], r#""{\"a + 1\":[3],\"b\":[4]}""#),
+        (&["JSON.GET", "none", "$.a + 1"], "nil"),
+        (&["JSON.MGET", "d", "none", "$.a + 1"], "[\"[3]\" nil]"),
+        (&["JSON.MGET", "d", "$.o~"], "[\"[\\\"x\\\"]\"]"),
+        (&["JSON.RESP", "d", "$.a + 1"], "[3]"),
+        (&["JSON.RESP", "d", "$.a / 0"], "[]"),
+        (&["JSON.RESP", "d", "$.arr.min()"], "[\"1\"]"),
+        (&["JSON.RESP", "d", "value($.arr)"], "[[[ 1 2 3]]"),
+        (&["JSON.RESP", "d", "$.o~"], "[\"x\"]"),
+        (&["JSON.RESP", "d", "a + 1"], "[3]"),
+    ];
+    for (args, expected) in replies {
+        assert_eq!(call(&mut client, args), expected, "{args:?}");
+    }
+    let refused = "ERR the path computes values, which only JSON.GET, JSON.MGET and JSON.RESP can \
+                   reply with";
+    let others: [&[&str]; 21] = [
+        &["JSON.SET", "d", "$.a + 1", "5"],
+        &["JSON.SET", "d", "a + 1", "5"],
+        &["JSON.DEL", "d", "$.arr.append({})"],
+        &["JSON.MSET", "d", "$.a + 1", "5"],
+        &["JSON.MERGE", "d", "$.a + 1", "5"],
+        &["JSON.CLEAR", "d", "$.a + 1"],
+        &["JSON.TOGGLE", "d", "-$.t"],
+        &["JSON.NUMINCRBY", "d", "$.a + 1", "1"],
+        &["JSON.NUMMULTBY", "d", "$.arr.length()", "2"],
+        &["JSON.NUMPOWBY", "d", "$.a + 1", "2"],
+        &["JSON.STRAPPEND", "d", "-$.a", "\"x\""],
+        &["JSON.ARRAPPEND", "d", "$.a * 2", "1"],
+        &["JSON.ARRINSERT", "d", "$.a + 1", "0", "1"],
+        &["JSON.ARRPOP", "d", "$.a + 1"],
+        &["JSON.ARRTRIM", "d", "$.a + 1", "0", "1"],
+        &["JSON.TYPE", "d", "$.o.keys()"],
+        &["JSON.STRLEN", "d", "$.s.length()"],
+        &["JSON.OBJLEN", "d", "x + 1"],
+        &["JSON.OBJKEYS", "d", "x + 1"],
+        &["JSON.ARRINDEX", "d", "$.a + 1", "1"],
+        &["JSON.DEBUG", "MEMORY", "d", "length($.arr)"],
+    ];
+    for args in others {
+        assert_eq!(call(&mut client, args), refused, "{args:?}");
+    }
+    assert_eq!(call(&mut client, &["JSON.GET", "d"]), format!("{text:?}"));
+    let mut client = client.resp3();
+    let expanded = call(&mut client, &["JSON.GET", "d", "FORMAT", "EXPAND", "$.arr.min()"]);
+    assert_eq!(expanded, "[[Double(1.0)]]");
+}
+
 #[test]
 fn events_are_named_by_commands() {
     let mut client = Client::new();
@@ -668,6 +735,9 @@ fn no_path_keeps_a_thread_for_long() {
         format!("$[{}]", vec!["-1"; 250].join(",")),
         format!("$[{0}][{0}]", vec!["*"; 120].join(",")),
         "$[?@ =~ '[ab]*a[ab]{300}c']".to_owned(),
+        "$..[?@ in $..* && $..* subsetof $..a]".to_owned(),
+        "$..[?$..*.append($..*).keys().count() == 1]".to_owned(),
+        "$..[?$..*.stddev() == 1 || match(@, concat('(a|b)*', 'c'))]".to_owned(),
         format!("$[?{}]", vec!["@ =~ '(a|b)*c\\\\b'"; 16].join("||")),
         nested,
     ];

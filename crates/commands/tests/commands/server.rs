@@ -35,6 +35,7 @@ fn slow_log() {
     assert_eq!(show(&newest[3]), r#"["SET" "a" "4"]"#);
     assert_eq!(show(&newest[4]), r#""127.0.0.1:5""#);
     assert_eq!(show(&newest[5]), r#""tester""#);
+    assert_eq!(newest[6..], [Value::Integer(3)]);
     client.follow(
         r#"
         SLOWLOG LEN => 3
@@ -57,6 +58,7 @@ fn long_arguments_are_shortened_in_the_slow_log() {
     let reply = client.run("SLOWLOG GET 1");
     assert!(reply.contains(&format!("\"{}... (72 more bytes)\"", "x".repeat(128))), "{reply}");
     assert!(reply.contains("\"... (9 more arguments)\""), "{reply}");
+    assert!(reply.ends_with(" 40]]"), "{reply}");
 }
 
 #[test]

@@ -1,14 +1,10 @@
 //! Filters: `?(@.price < 10 && @.name =~ "^The")`.
 
-use super::pattern::Pattern;
-use super::search::{find_below, find_static};
-use super::{Segment, is_static};
-use crate::tape::Document;
+use super::expr::{Expr, Scope};
+use super::function::{as_integer, size};
 use crate::value::{Kind, Value};
-use crate::work::{SearchError, Work};
+use crate::work::{SearchError, Work, passing};
 use std::cmp::Ordering;
-use std::ops::ControlFlow;
-use std::sync::OnceLock;
 
 /// A condition on a node.
 #[derive(Debug)]
@@ -16,11 +12,9 @@ pub(super) enum Filter {
     Or(Vec<Filter>),
     And(Vec<Filter>),
     Not(Box<Filter>),
-    /// A path that finds something, a literal that is true.
-    Holds(Term),
-    Compare(Term, Comparison, Term),
-    /// The left side, a string, has a part that the pattern on the right matches.
-    Matches(Term, Term, Compiled),
+    Holds(Expr),
+    Compare(Expr, Comparison, Expr),
+    Relate(Expr, Relation, Expr),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,31 +27,29 @@ pub(super) enum Comparison {
     GreaterOrEqual,
 }
 
-/// A pattern that is written out in the path, compiled when it is first wanted; none if it is none.
-pub(super) type Compiled = OnceLock<Option<Box<Pattern>>>;
-
-/// A side of a comparison.
-#[derive(Debug)]
-pub(super) enum Term {
-    Literal(Document),
-    /// From the node that is being looked at.
-    Current(Vec<Segment>),
-    /// From the root of the document.
-    Root(Vec<Segment>),
+/// Relation of a value to a sequence, or to a property of the value. It holds if it does for any
+/// node on the left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Relation {
+    /// The value is an element of the right side.
+    In,
+    /// Each element of the array is one of the right side.
+    SubsetOf,
+    /// An element of the array is one of the right side.
+    AnyOf,
+    /// The right side is the number of elements, members or characters.
+    Size,
+    /// The right side is whether that number is 0.
+    Empty,
 }
 
 impl Filter {
-    pub fn passes<'d>(
-        &self,
-        node: Value<'d>,
-        root: Value<'d>,
-        work: &mut Work,
-    ) -> Result<bool, SearchError> {
+    pub fn passes(&self, scope: Scope<'_>, work: &mut Work) -> Result<bool, SearchError> {
         work.spend(1)?;
         match self {
             Filter::Or(any) => {
                 for filter in any {
-                    if filter.passes(node, root, work)? {
+                    if filter.passes(scope, work)? {
                         return Ok(true);
                     }
                 }
@@ -65,37 +57,19 @@ impl Filter {
             }
             Filter::And(all) => {
                 for filter in all {
-                    if !filter.passes(node, root, work)? {
+                    if !filter.passes(scope, work)? {
                         return Ok(false);
                     }
                 }
                 Ok(true)
             }
-            Filter::Not(filter) => Ok(!filter.passes(node, root, work)?),
-            // A literal alone, be it `false` or `null`, leaves everything in.
-            Filter::Holds(Term::Literal(_)) => Ok(true),
-            Filter::Holds(term) => term.any(node, root, work, &mut |_, _| Ok(true)),
+            Filter::Not(filter) => Ok(!filter.passes(scope, work)?),
+            Filter::Holds(expr) => expr.holds(scope, work),
             Filter::Compare(left, Comparison::NotEqual, right) => {
-                Ok(!compare(left, Comparison::Equal, right, (node, root), work)?)
+                Ok(!compare(left, Comparison::Equal, right, scope, work)?)
             }
-            Filter::Compare(left, how, right) => compare(left, *how, right, (node, root), work),
-            Filter::Matches(left, pattern, compiled) => {
-                let Some(text) = left.value(node, root, work)?.and_then(Value::string) else {
-                    return Ok(false);
-                };
-                if let Term::Literal(literal) = pattern {
-                    let pattern = match compiled.get() {
-                        Some(pattern) => pattern,
-                        None => {
-                            let pattern = compile(literal.root(), work)?;
-                            compiled.get_or_init(|| pattern.map(Box::new))
-                        }
-                    };
-                    return pattern.as_ref().map_or(Ok(false), |it| it.matches(text, work));
-                }
-                let Some(pattern) = pattern.value(node, root, work)? else { return Ok(false) };
-                compile(pattern, work)?.map_or(Ok(false), |it| it.matches(text, work))
-            }
+            Filter::Compare(left, how, right) => compare(left, *how, right, scope, work),
+            Filter::Relate(left, how, right) => how.holds(left, right, scope, work),
         }
     }
 
@@ -104,85 +78,12 @@ impl Filter {
         match self {
             Filter::Or(all) | Filter::And(all) => all.iter().map(Filter::footprint).sum(),
             Filter::Not(filter) => filter.footprint(),
-            Filter::Holds(term) => term.footprint(),
-            Filter::Compare(left, _, right) => left.footprint() + right.footprint(),
-            Filter::Matches(left, right, compiled) => {
-                let compiled =
-                    compiled.get().and_then(Option::as_deref).map_or(0, Pattern::footprint);
-                left.footprint() + right.footprint() + compiled
+            Filter::Holds(expr) => expr.footprint(),
+            Filter::Compare(left, _, right) | Filter::Relate(left, _, right) => {
+                left.footprint() + right.footprint()
             }
         }
     }
-}
-
-impl Term {
-    /// The one value that it stands for; none if there are more or none.
-    fn value<'d>(
-        &'d self,
-        node: Value<'d>,
-        root: Value<'d>,
-        work: &mut Work,
-    ) -> Result<Option<Value<'d>>, SearchError> {
-        let (mut is_one, mut last) = (true, None);
-        self.each(node, root, work, &mut |value, _| {
-            is_one = last.is_none();
-            last = Some(value);
-            if is_one { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        Ok(last.filter(|_| is_one))
-    }
-
-    /// Whether a test passes for any value that it stands for; no more are tried then.
-    fn any<'d>(
-        &'d self,
-        node: Value<'d>,
-        root: Value<'d>,
-        work: &mut Work,
-        test: &mut dyn FnMut(Value<'d>, &mut Work) -> Result<bool, SearchError>,
-    ) -> Result<bool, SearchError> {
-        let mut passes = Ok(false);
-        self.each(node, root, work, &mut |value, work| {
-            passes = test(value, work);
-            if passes == Ok(false) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        passes
-    }
-
-    /// Calls for each value that it stands for, until that is enough.
-    fn each<'d>(
-        &'d self,
-        node: Value<'d>,
-        root: Value<'d>,
-        work: &mut Work,
-        visit: &mut dyn FnMut(Value<'d>, &mut Work) -> ControlFlow<()>,
-    ) -> Result<(), SearchError> {
-        let (segments, from) = match self {
-            Term::Current(segments) => (segments, node),
-            Term::Root(segments) => (segments, root),
-            Term::Literal(literal) => {
-                let _ = visit(literal.root(), work);
-                return Ok(());
-            }
-        };
-        if is_static(segments) {
-            if let Some(value) = find_static(segments, from, work)? {
-                let _ = visit(value, work);
-            }
-            return Ok(());
-        }
-        find_below(segments, from, root, work, &mut |value, _, work| visit(value, work))
-    }
-
-    fn footprint(&self) -> usize {
-        match self {
-            Term::Literal(_) => 0,
-            Term::Current(segments) | Term::Root(segments) => super::footprint(segments),
-        }
-    }
-}
-
-fn compile(pattern: Value<'_>, work: &mut Work) -> Result<Option<Pattern>, SearchError> {
-    pattern.string().map_or(Ok(None), |text| Pattern::compile(text, work))
 }
 
 impl Comparison {
@@ -222,16 +123,75 @@ impl Comparison {
     }
 }
 
-/// Whether a comparison holds for any pair of a left and a right value, as in RedisJSON (RFC 9535
-/// allows at most one value on each side). A missing value never compares true.
-fn compare<'d>(
-    left: &'d Term,
-    how: Comparison,
-    right: &'d Term,
-    (node, root): (Value<'d>, Value<'d>),
+impl Relation {
+    fn holds(
+        self,
+        left: &Expr,
+        right: &Expr,
+        scope: Scope<'_>,
+        work: &mut Work,
+    ) -> Result<bool, SearchError> {
+        if self == Relation::In {
+            return left.any(scope, work, &mut |left, work| is_in(left, right, scope, work));
+        }
+        left.any_whole(scope, work, &mut |left, work| match self {
+            Relation::Size => {
+                let Some(size) = size(left, work)? else { return Ok(false) };
+                right.any(scope, work, &mut |right, _| {
+                    Ok(right.number().and_then(as_integer) == Some(size as i64))
+                })
+            }
+            Relation::Empty => {
+                let Some(size) = size(left, work)? else { return Ok(false) };
+                right.any(scope, work, &mut |right, _| Ok(right.boolean() == Some(size == 0)))
+            }
+            _ => self.holds_of_array(left, right, scope, work),
+        })
+    }
+
+    /// Whether all or any of the elements are in a sequence.
+    fn holds_of_array(
+        self,
+        array: Value<'_>,
+        sequence: &Expr,
+        scope: Scope<'_>,
+        work: &mut Work,
+    ) -> Result<bool, SearchError> {
+        let needs_all = self == Relation::SubsetOf;
+        if array.kind() != Kind::Array {
+            return Ok(false);
+        }
+        for element in array.items() {
+            work.spend(passing(element.tape().len()))?;
+            if is_in(element, sequence, scope, work)? != needs_all {
+                return Ok(!needs_all);
+            }
+        }
+        Ok(needs_all)
+    }
+}
+
+/// Whether a value is an element of a sequence.
+fn is_in(
+    value: Value<'_>,
+    sequence: &Expr,
+    scope: Scope<'_>,
     work: &mut Work,
 ) -> Result<bool, SearchError> {
-    left.any(node, root, work, &mut |left, work| {
-        right.any(node, root, work, &mut |right, work| how.holds_of(left, right, work))
+    let equal = Comparison::Equal;
+    sequence.any_element(scope, work, &mut |element, work| equal.holds_of(value, element, work))
+}
+
+/// Whether a comparison holds for any pair of a left and a right value, as in RedisJSON (RFC 9535
+/// allows at most one value on each side). A missing value never compares true.
+fn compare(
+    left: &Expr,
+    how: Comparison,
+    right: &Expr,
+    scope: Scope<'_>,
+    work: &mut Work,
+) -> Result<bool, SearchError> {
+    left.any(scope, work, &mut |left, work| {
+        right.any(scope, work, &mut |right, work| how.holds_of(left, right, work))
     })
 }

@@ -1,17 +1,23 @@
 //! Paths: JSONPath, which begins with `$`, and the legacy paths of RedisJSON, which do not.
+//! Projections, such as `$.a + 1`, compute values instead of selecting them.
 //!
 //! A legacy path selects the same values as with `$.` before it; only replies differ. Nodes are
 //! visited depth first, in the order of the document; a node found in two ways is visited twice.
 
+mod expr;
 mod filter;
+mod function;
 mod parse;
+mod parse_expr;
 mod pattern;
 mod search;
 
 use crate::print::print_string;
+use crate::tape::Document;
 use crate::value::Value;
 pub use crate::work::SearchError;
 use crate::work::Work;
+use expr::{Expr, Scope};
 use filter::Filter;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -25,6 +31,8 @@ pub const PATTERNS_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Path {
     segments: Vec<Segment>,
+    /// For a projection, which has no segments.
+    projection: Option<Box<Expr>>,
     /// As it was written.
     text: Box<str>,
     is_legacy: bool,
@@ -81,19 +89,53 @@ impl fmt::Display for PathError {
 impl std::error::Error for PathError {}
 
 impl Path {
-    /// Parses a path.
+    /// Parses a path or a projection.
     ///
     /// # Errors
-    /// If it is none, or has more than [`SELECTORS_MAX`] selectors.
+    /// If it is none, or has more than [`SELECTORS_MAX`] selectors and operands.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let is_legacy = Self::is_legacy_text(text);
-        let (segments, patterns) = parse::segments(text, is_legacy)?;
-        Ok(Path { segments, text: text.into(), is_legacy, patterns })
+        let (query, patterns) = parse::query(text, is_legacy)?;
+        let (segments, projection) = match query {
+            Expr::Root(segments) => (segments, None),
+            projection => (Vec::new(), Some(Box::new(projection))),
+        };
+        let is_legacy = is_legacy && projection.is_none();
+        Ok(Path { segments, projection, text: text.into(), is_legacy, patterns })
     }
 
-    /// Whether a path that is so written is a legacy path, if it is one.
+    /// Whether a path that is so written is a legacy path, if it is one and no projection.
     pub fn is_legacy_text(text: &str) -> bool {
-        !matches!(text.as_bytes(), [b'$'] | [b'$', b'.' | b'[', ..])
+        match text.as_bytes() {
+            [b'$'] | [b'$', b'.' | b'[' | b'~' | b' ', ..] | [b'(', ..] => false,
+            [b'-' | b'+', ..] => {
+                let operand = text[1..].trim_start();
+                let is_query = ["$.", "$[", "$~", "$ "].iter().any(|it| operand.starts_with(it));
+                let is_call = parse_expr::begins_with_call(operand);
+                !(is_query || operand == "$" || operand.starts_with('(') || is_call)
+            }
+            _ => !parse_expr::begins_with_call(text),
+        }
+    }
+
+    /// Whether it computes values instead of selecting them: only [`Path::project`] finds any.
+    pub fn is_projection(&self) -> bool {
+        self.projection.is_some()
+    }
+
+    /// The values that a projection computes, as an array; none if it is a path.
+    ///
+    /// # Errors
+    /// If that takes too many steps.
+    pub fn project(
+        &self,
+        root: Value<'_>,
+        work: &mut Work,
+    ) -> Result<Option<Document>, SearchError> {
+        let Some(projection) = &self.projection else { return Ok(None) };
+        let scope = Scope { node: root, root };
+        let made = work.for_search(root.tape().len(), |work| projection.evaluate(scope, work))?;
+        Ok(Some(made.into_list()))
     }
 
     /// Whether it does not begin with `$`, so that replies are about one value.
@@ -108,12 +150,15 @@ impl Path {
 
     /// Whether it is the whole document's.
     pub fn is_root(&self) -> bool {
-        self.segments.is_empty()
+        self.segments.is_empty() && !self.is_projection()
     }
 
     /// The place that it leads to in every document, if it names each step: none with an index
     /// from the end, wildcards and the like.
     pub fn steps(&self) -> Option<Vec<Step<'_>>> {
+        if self.is_projection() {
+            return None;
+        }
         let mut steps = Vec::with_capacity(self.segments.len());
         for segment in &self.segments {
             steps.push(segment.step()?);
@@ -123,7 +168,7 @@ impl Path {
 
     /// Whether every part names one member or one element, maybe counted from the end.
     pub fn is_static(&self) -> bool {
-        is_static(&self.segments)
+        is_static(&self.segments) && !self.is_projection()
     }
 
     /// Whether it has patterns, which take memory from their first use on.
@@ -135,7 +180,9 @@ impl Path {
     pub fn footprint(&self) -> usize {
         /// Bytes for each one of the text: a part of a path takes 32, a filter some hundred.
         const PER_BYTE: usize = 48;
-        let patterns = if self.has_patterns() { footprint(&self.segments) } else { 0 };
+        let projection = || self.projection.as_ref().map_or(0, |expr| expr.footprint());
+        let patterns =
+            if self.has_patterns() { footprint(&self.segments) + projection() } else { 0 };
         size_of::<Self>() + PER_BYTE * self.text.len() + patterns
     }
 
@@ -157,6 +204,9 @@ impl Path {
         work: &mut Work,
         visit: &mut Visit<'_, 'd>,
     ) -> Result<(), SearchError> {
+        if self.is_projection() {
+            return Ok(());
+        }
         search::find(&self.segments, root, work, visit)
     }
 
@@ -194,6 +244,7 @@ impl Path {
     #[inline]
     pub fn find_static<'d>(&self, root: Value<'d>) -> Option<Value<'d>> {
         let mut value = root;
+        debug_assert!(!self.is_projection());
         for segment in &self.segments {
             value = match &segment.selectors[..] {
                 [Selector::Name(name)] => value.member(name.as_bytes())?,

@@ -1,55 +1,55 @@
-//! The grammar of paths.
+//! The grammar of paths. Expressions and filters: `parse_expr.rs`.
 
-use super::filter::{Comparison, Filter, Term};
-use super::{PATTERNS_MAX, PathError, SELECTORS_MAX, Segment, Selector};
+use super::expr::Expr;
+use super::{PathError, SELECTORS_MAX, Segment, Selector};
 use crate::parse::{Parse, parse as parse_json};
-use crate::tape::{Document, Writer};
-use std::sync::OnceLock;
-
-/// Maximum depth of nested filters and parentheses.
-const NESTING_MAX: usize = 32;
 
 /// A path that is being read.
-struct Reader<'t> {
-    text: &'t str,
-    at: usize,
+pub(super) struct Reader<'t> {
+    pub text: &'t str,
+    pub at: usize,
     selectors: usize,
-    patterns: usize,
-    nesting: usize,
+    pub patterns: usize,
+    pub nesting: usize,
 }
 
-type Parsed<T> = Result<T, PathError>;
+pub(super) type Parsed<T> = Result<T, PathError>;
 
-/// The parts of a path, and how many patterns they have.
-pub(super) fn segments(text: &str, is_legacy: bool) -> Parsed<(Vec<Segment>, usize)> {
+/// The parts of a path, or a projection, and how many patterns they have.
+pub(super) fn query(text: &str, is_legacy: bool) -> Parsed<(Expr, usize)> {
     let mut reader = Reader { text, at: 0, selectors: 0, patterns: 0, nesting: 0 };
     if text == "." {
-        return Ok((Vec::new(), 0));
+        return Ok((Expr::Root(Vec::new()), 0));
     }
-    let mut segments = Vec::new();
-    if !is_legacy {
-        reader.at = 1;
-    } else if !text.starts_with(['.', '[']) {
-        segments.push(reader.dotted(false)?);
-    }
-    reader.segments(&mut segments)?;
+    let query = match is_legacy {
+        true => {
+            let mut segments = Vec::new();
+            if !text.starts_with(['.', '[']) {
+                segments.push(reader.dotted(false)?);
+            }
+            reader.segments(&mut segments)?;
+            reader.projection(Some(Expr::Root(segments)))?
+        }
+        false => reader.projection(None)?,
+    };
+    reader.skip_space();
     match reader.peek() {
-        None => Ok((segments, reader.patterns)),
-        Some(_) => Err(reader.expected("'.', '..', '['")),
+        None => Ok((query, reader.patterns)),
+        Some(_) => Err(reader.expected("'.', '..', '[', an operator")),
     }
 }
 
 /// Whether a name without quotes may have this character.
 fn is_of_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || !c.is_ascii() || "_-`~+#%$^/:".contains(c)
+    c.is_ascii_alphanumeric() || !c.is_ascii() || "_-`+#%$^/:".contains(c)
 }
 
 impl Reader<'_> {
-    fn peek(&self) -> Option<char> {
+    pub fn peek(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
 
-    fn take(&mut self, token: &str) -> bool {
+    pub fn take(&mut self, token: &str) -> bool {
         let is_there = self.text[self.at..].starts_with(token);
         if is_there {
             self.at += token.len();
@@ -57,18 +57,18 @@ impl Reader<'_> {
         is_there
     }
 
-    fn skip_space(&mut self) {
+    pub fn skip_space(&mut self) {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    fn take_spaced(&mut self, token: &str) -> bool {
+    pub fn take_spaced(&mut self, token: &str) -> bool {
         self.skip_space();
         self.take(token)
     }
 
     #[cold]
-    fn expected(&self, what: &str) -> PathError {
+    pub fn expected(&self, what: &str) -> PathError {
         let (before, after) = self.text.split_at(self.at);
         let at = before.chars().count();
         PathError {
@@ -79,7 +79,7 @@ impl Reader<'_> {
         }
     }
 
-    fn count_selector(&mut self) -> Parsed<()> {
+    pub fn count_selector(&mut self) -> Parsed<()> {
         self.selectors += 1;
         match self.selectors > SELECTORS_MAX {
             true => {
@@ -90,12 +90,15 @@ impl Reader<'_> {
     }
 
     /// Reads parts as long as there are some.
-    fn segments(&mut self, into: &mut Vec<Segment>) -> Parsed<()> {
+    pub fn segments(&mut self, into: &mut Vec<Segment>) -> Parsed<()> {
         loop {
             let start = self.at;
             self.skip_space();
             let segment = if self.take("..") {
                 if self.peek() == Some('[') { self.bracketed(true)? } else { self.dotted(true)? }
+            } else if self.peek() == Some('.') && self.method().is_some() {
+                self.at = start;
+                return Ok(());
             } else if self.take(".") {
                 if self.peek() == Some('[') { self.bracketed(false)? } else { self.dotted(false)? }
             } else if self.peek() == Some('[') {
@@ -152,7 +155,7 @@ impl Reader<'_> {
             Some('?') => {
                 self.at += 1;
                 self.skip_space();
-                Ok(Selector::Filter(Box::new(self.any_of()?)))
+                Ok(Selector::Filter(Box::new(self.filter()?)))
             }
             Some('-' | ':' | '0'..='9') => self.index_or_slice(),
             _ => Err(self.expected(
@@ -196,7 +199,7 @@ impl Reader<'_> {
     }
 
     /// A string in quotes of either kind; a backslash takes what follows as in JSON.
-    fn quoted(&mut self) -> Parsed<String> {
+    pub fn quoted(&mut self) -> Parsed<String> {
         let start = self.at;
         let quote = self.text.as_bytes()[start];
         let bytes = self.text.as_bytes();
@@ -238,103 +241,5 @@ impl Reader<'_> {
         let text = parsed.as_ref().and_then(|parsed| parsed.root().string());
         let text = text.and_then(|text| std::str::from_utf8(text).ok());
         text.map(str::to_owned).ok_or_else(|| self.expected("<string>"))
-    }
-
-    /// Conditions joined by `||`.
-    fn any_of(&mut self) -> Parsed<Filter> {
-        self.nesting += 1;
-        if self.nesting > NESTING_MAX {
-            return Err(PathError {
-                text: format!("filters are nested at most {NESTING_MAX} deep"),
-            });
-        }
-        let mut any = vec![self.all_of()?];
-        while self.take_spaced("||") {
-            any.push(self.all_of()?);
-        }
-        self.nesting -= 1;
-        Ok(if any.len() == 1 { any.remove(0) } else { Filter::Or(any) })
-    }
-
-    /// Conditions joined by `&&`.
-    fn all_of(&mut self) -> Parsed<Filter> {
-        let mut all = vec![self.condition()?];
-        while self.take_spaced("&&") {
-            all.push(self.condition()?);
-        }
-        Ok(if all.len() == 1 { all.remove(0) } else { Filter::And(all) })
-    }
-
-    fn condition(&mut self) -> Parsed<Filter> {
-        self.count_selector()?;
-        self.skip_space();
-        let is_negated = self.take("!");
-        self.skip_space();
-        let condition = if self.take("(") {
-            let inner = self.any_of()?;
-            if !self.take_spaced(")") {
-                return Err(self.expected("')', '&&', '||'"));
-            }
-            inner
-        } else {
-            self.comparison()?
-        };
-        Ok(if is_negated { Filter::Not(Box::new(condition)) } else { condition })
-    }
-
-    fn comparison(&mut self) -> Parsed<Filter> {
-        let left = self.term()?;
-        self.skip_space();
-        if self.take("=~") {
-            self.patterns += 1;
-            if self.patterns > PATTERNS_MAX {
-                let text = format!("a path has at most {PATTERNS_MAX} patterns");
-                return Err(PathError { text });
-            }
-            self.skip_space();
-            return Ok(Filter::Matches(left, self.term()?, OnceLock::new()));
-        }
-        let operators = [
-            ("==", Comparison::Equal),
-            ("!=", Comparison::NotEqual),
-            ("<=", Comparison::LessOrEqual),
-            (">=", Comparison::GreaterOrEqual),
-            ("<", Comparison::Less),
-            (">", Comparison::Greater),
-        ];
-        let Some((_, how)) = operators.into_iter().find(|(token, _)| self.take(token)) else {
-            return Ok(Filter::Holds(left));
-        };
-        self.skip_space();
-        Ok(Filter::Compare(left, how, self.term()?))
-    }
-
-    fn term(&mut self) -> Parsed<Term> {
-        let mut segments = Vec::new();
-        match self.peek() {
-            Some(from @ ('@' | '$')) => {
-                self.at += 1;
-                self.segments(&mut segments)?;
-                Ok(if from == '@' { Term::Current(segments) } else { Term::Root(segments) })
-            }
-            Some('"' | '\'') => {
-                let mut writer = Writer::default();
-                writer.string(self.quoted()?.as_bytes());
-                Ok(Term::Literal(writer.finish()))
-            }
-            _ => Ok(Term::Literal(self.literal()?)),
-        }
-    }
-
-    /// A number, `true`, `false`, `null`.
-    fn literal(&mut self) -> Parsed<Document> {
-        let rest = &self.text[self.at..];
-        let is_part = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-        let len = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let parsed = parse_json(&rest.as_bytes()[..len], Parse::default());
-        let document =
-            parsed.map_err(|_| self.expected("<string>, <number>, <path>, true, false, null"))?;
-        self.at += len;
-        Ok(document)
     }
 }

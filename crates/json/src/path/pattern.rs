@@ -9,6 +9,7 @@ use regex_automata::hybrid::dfa;
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures, pikevm};
 use regex_automata::util::syntax;
 use regex_automata::{Input, hybrid};
+use regex_syntax::hir::{Hir, Look};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Longest pattern, in bytes of text. The parser's result takes some thousand times that.
@@ -36,8 +37,13 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern; none if the text is not a valid one.
-    pub fn compile(text: &[u8], work: &mut Work) -> Result<Option<Self>, SearchError> {
+    /// Compiles a pattern that matches a part of a text, or all of it; none if the text is not a
+    /// valid one.
+    pub fn compile(
+        text: &[u8],
+        is_whole: bool,
+        work: &mut Work,
+    ) -> Result<Option<Self>, SearchError> {
         let Ok(text) = str::from_utf8(text) else { return Ok(None) };
         if text.len() > TEXT_MAX {
             return Err(SearchError::Pattern);
@@ -48,7 +54,12 @@ impl Pattern {
             .nfa_size_limit(Some(NFA_BYTES_MAX))
             .which_captures(WhichCaptures::None);
         let syntax = syntax::Config::new().utf8(false);
-        let nfa = match NFA::compiler().configure(config).syntax(syntax).build(text) {
+        let Ok(parsed) = syntax::parse_with(text, &syntax) else { return Ok(None) };
+        let parsed = match is_whole {
+            true => Hir::concat(vec![Hir::look(Look::Start), parsed, Hir::look(Look::End)]),
+            false => parsed,
+        };
+        let nfa = match NFA::compiler().configure(config).build_from_hir(&parsed) {
             Ok(nfa) => nfa,
             Err(error) if error.size_limit().is_some() => return Err(SearchError::Pattern),
             Err(_) => return Ok(None),
@@ -118,7 +129,7 @@ mod tests {
     use super::*;
 
     fn compiled(text: &str) -> Pattern {
-        Pattern::compile(text.as_bytes(), &mut Work::unlimited()).unwrap().unwrap()
+        Pattern::compile(text.as_bytes(), false, &mut Work::unlimited()).unwrap().unwrap()
     }
 
     #[test]
@@ -139,21 +150,33 @@ mod tests {
             let found = compiled(pattern).matches(text.as_bytes(), &mut Work::default());
             assert_eq!(found, Ok(expected), "{pattern} in {text}");
         }
-        assert!(Pattern::compile(b"(", &mut Work::default()).unwrap().is_none());
+        assert!(Pattern::compile(b"(", false, &mut Work::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn whole_texts_are_matched() {
+        let cases = [("a|ab", "ab", true), ("a", "ab", false), ("(?x) a b # c", "ab", true)];
+        for (pattern, text, expected) in cases {
+            let compiled = Pattern::compile(pattern.as_bytes(), true, &mut Work::default());
+            let found = compiled.unwrap().unwrap().matches(text.as_bytes(), &mut Work::default());
+            assert_eq!(found, Ok(expected), "{pattern} in {text}");
+        }
+        assert!(Pattern::compile(b"a)(b", true, &mut Work::default()).unwrap().is_none());
     }
 
     #[test]
     fn neither_memory_nor_time_is_without_end() {
         let large = [&r"\w".repeat(500)[..], r"(\w{100}){100}", r"[\w--\d]{1000}", "a"];
         for text in large.map(|text| text.repeat(TEXT_MAX / 600 + 1)) {
-            let Ok(Some(pattern)) = Pattern::compile(text.as_bytes(), &mut Work::default()) else {
+            let Ok(Some(pattern)) = Pattern::compile(text.as_bytes(), false, &mut Work::default())
+            else {
                 continue;
             };
             let most = NFA_BYTES_MAX + 2 * CACHE_BYTES_MAX;
             assert!(pattern.footprint() < most, "{text}: {}", pattern.footprint());
         }
         let long = "a".repeat(TEXT_MAX + 1);
-        let refused = Pattern::compile(long.as_bytes(), &mut Work::default());
+        let refused = Pattern::compile(long.as_bytes(), false, &mut Work::default());
         assert_eq!(refused.unwrap_err(), SearchError::Pattern);
         // Its DFA has more states than there is memory for, whatever is kept of it.
         let pattern = compiled("[ab]*a[ab]{300}c");

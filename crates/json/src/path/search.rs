@@ -1,5 +1,6 @@
 //! Finds the values that a path selects.
 
+use super::expr::Scope;
 use super::{Segment, Selector, Step, Visit};
 use crate::value::{Items, Kind, Value};
 use crate::work::{SearchError, Work, passing};
@@ -28,6 +29,8 @@ struct Search<'d, 'f, 'v> {
     root: Value<'d>,
     steps: Vec<Step<'d>>,
     visit: &'f mut Visit<'v, 'd>,
+    /// The caller is a filter: its work is part of the search around it.
+    is_inner: bool,
 }
 
 pub(super) fn find<'d>(
@@ -36,10 +39,13 @@ pub(super) fn find<'d>(
     work: &mut Work,
     visit: &mut Visit<'_, 'd>,
 ) -> Result<(), SearchError> {
-    work.for_search(root.tape().len(), |work| find_below(segments, root, root, work, visit))
+    work.for_search(root.tape().len(), |work| {
+        let search = Search { root, steps: Vec::new(), visit, is_inner: false };
+        search.run(segments, root, work)
+    })
 }
 
-/// Finds values below one that need not be the document's root.
+/// Finds values below one that need not be the document's root, for a filter.
 pub(super) fn find_below<'d>(
     segments: &[Segment],
     from: Value<'d>,
@@ -47,10 +53,7 @@ pub(super) fn find_below<'d>(
     work: &mut Work,
     visit: &mut Visit<'_, 'd>,
 ) -> Result<(), SearchError> {
-    match (Search { root, steps: Vec::new(), visit }).walk(segments, from, work) {
-        Ok(()) | Err(Halt::Enough) => Ok(()),
-        Err(Halt::Error(error)) => Err(error),
-    }
+    Search { root, steps: Vec::new(), visit, is_inner: true }.run(segments, from, work)
 }
 
 /// The value that segments lead to which name one step each; none if there is none.
@@ -100,7 +103,7 @@ fn member<'d>(
 
 /// The element at an index, counted from the end if that is negative.
 #[inline]
-fn item<'d>(
+pub(super) fn item<'d>(
     at: Value<'d>,
     index: i64,
     work: &mut Work,
@@ -121,11 +124,27 @@ fn spend_skipping(work: &mut Work, at: Value<'_>, elements: usize) -> Result<(),
 }
 
 impl<'d> Search<'d, '_, '_> {
+    fn run(
+        mut self,
+        segments: &[Segment],
+        from: Value<'d>,
+        work: &mut Work,
+    ) -> Result<(), SearchError> {
+        match self.walk(segments, from, work) {
+            Ok(()) | Err(Halt::Enough) => Ok(()),
+            Err(Halt::Error(error)) => Err(error),
+        }
+    }
+
     fn walk(&mut self, segments: &[Segment], at: Value<'d>, work: &mut Work) -> Walked {
         work.spend(1)?;
         let Some((segment, rest)) = segments.split_first() else {
-            let Search { visit, steps, .. } = self;
-            return match work.beside_search(|work| visit(at, steps, work)) {
+            let Search { visit, steps, is_inner, .. } = self;
+            let visited = match is_inner {
+                true => visit(at, steps, work),
+                false => work.beside_search(|work| visit(at, steps, work)),
+            };
+            return match visited {
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(()) => Err(Halt::Enough),
             };
@@ -176,7 +195,7 @@ impl<'d> Search<'d, '_, '_> {
             Selector::Filter(filter) => {
                 let root = self.root;
                 self.each(at, work, &mut |search, child, work| match filter
-                    .passes(child, root, work)?
+                    .passes(Scope { node: child, root }, work)?
                 {
                     true => search.walk(rest, child, work),
                     false => Ok(()),

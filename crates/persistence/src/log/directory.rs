@@ -253,6 +253,17 @@ impl Directory {
         Ok(())
     }
 
+    /// Removes the files of the log, and the directory if nothing else is in it.
+    pub fn remove(self) {
+        let entries = self.manifest.entries.iter().chain(&self.unnamed).chain(&self.dispensable);
+        // First the manifest: files that it names are not missing then.
+        let paths = [self.manifest_path(), self.pending_path(), self.base_in_work()].into_iter();
+        for path in paths.chain(entries.map(|entry| self.path_of(entry))) {
+            let _ = fs::remove_file(path);
+        }
+        let _ = fs::remove_dir(&self.path);
+    }
+
     /// The log did not go on in the file with this number after all.
     pub fn abandon_effects(&mut self, seq: u64) {
         let named = self.manifest.entries.extract_if(.., |entry| entry.seq == seq);

@@ -67,6 +67,7 @@ mod migrate;
 mod monitor;
 mod move_in;
 mod notifications;
+mod online_backup;
 mod protocol;
 mod pubsub;
 mod replication;

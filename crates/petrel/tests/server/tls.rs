@@ -27,6 +27,7 @@ with_each_backend!(
     a_certificate_may_say_who_the_client_is,
     redis_8_10_1_common_names_with_a_zero_byte,
     files_that_change_are_found,
+    a_replica_expects_names_of_its_primary,
     a_handshake_is_not_waited_for_without_end,
 );
 
@@ -410,6 +411,30 @@ fn redis_8_10_1_common_names_with_a_zero_byte(backend: &str) {
         fixture.authority.sign_as(&fixture.server.scratch, "client", common_name);
         assert_eq!(whoami(&fixture), "default", "{common_name:?}");
     }
+}
+
+fn a_replica_expects_names_of_its_primary(backend: &str) {
+    let fixture = Fixture::start(backend, &["--tls-auth-clients", "no"]);
+    let authority = fixture.server.scratch.path("ca.crt").display().to_string();
+    let port = fixture.port.to_string();
+    let of_primary = ["--tls-replication", "yes", "--tls-ca-cert-file", &authority];
+    // The common name does not count beside an alternative name.
+    let names = ["--tls-expected-peer-name", "wrong.example.com server"];
+    let address = ["--replicaof", "127.0.0.1", &port];
+    let replica = Server::start(backend, &[&of_primary[..], &names, &address].concat());
+    eventually("the log says why", || {
+        replica.output().contains("has none of the names of tls-expected-peer-name")
+    });
+    let mut client = replica.connect();
+    let is_up = |client: &mut Client| {
+        client.text(&["INFO", "replication"]).contains("master_link_status:up")
+    };
+    assert!(!is_up(&mut client));
+    let mut set = |names| client.text(&["CONFIG", "SET", "tls-expected-peer-name", names]);
+    assert!(set("  ").contains("contains no usable name"));
+    assert!(set("a\tb").contains("must not contain whitespace"));
+    assert_eq!(set("wrong.example.com LOCALHOST"), "OK");
+    eventually("the replica follows", || is_up(&mut client));
 }
 
 fn files_that_change_are_found(backend: &str) {

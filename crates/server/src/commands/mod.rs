@@ -1,6 +1,7 @@
 //! Commands that need the server: connections, configuration, figures.
 
 mod acl;
+mod backup;
 pub mod client;
 mod config;
 pub(crate) mod connection;
@@ -24,6 +25,7 @@ pub static FAMILIES: &[&[CommandSpec]] =
 
 static SERVER: &[CommandSpec] = &[
     acl::ACL,
+    backup::BACKUP,
     client::CLIENT,
     config::CONFIG,
     debug::DEBUG,

@@ -71,8 +71,8 @@ pub use tls::Tls;
 pub use types::{
     AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DialectChoice, Fixed,
     IdentityField, IoBackend, MaxmemoryPolicy, OomAdjustment, OomScores, OutputBufferLimit,
-    OutputBufferLimits, Percentiles, Permission, ProcTitleTemplate, Supervised, Text, VersionCheck,
-    Word,
+    OutputBufferLimits, PeerNames, Percentiles, Permission, PreloadFile, ProcTitleTemplate,
+    Supervised, Text, VersionCheck, Word,
 };
 pub use user_line::UserLine;
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

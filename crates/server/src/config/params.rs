@@ -340,6 +340,12 @@ Log {
         "Maximum number of invalid bytes at the end of an append-only file of Redis or Valkey that are dropped at start";
 }
 Backup {
+    backupdirname: PathBuf = "backupdirname", DirectoryName, "backupdir", AtStart,
+        "Directory of BACKUP, in the working directory";
+    backup_sealed_ttl: i64 = "backup-sealed-ttl", Number { min: 0, max: I32_MAX }, "0", Runtime,
+        "Seconds after which the files of a sealed backup are removed; 0 keeps them until BACKUP CLEANUP";
+    preload_file: PreloadFile = "preload-file", Preload, "", AtStart,
+        "File to start from instead of the log and the snapshot: rdb:/PATH of a snapshot, or aof:/PATH of a manifest, such as that of a backup";
     backup_store: Text = "backup-store", AnyText, "", Kept,
         "Object store for backups: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; credentials are taken from the environment";
     backup_snapshots: bool = "backup-snapshots", YesNo, "yes", Runtime,

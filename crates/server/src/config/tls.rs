@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::params::{Config, I32_MAX, parameters};
 use super::table::{Group, Mutability::*, Param};
-use super::types::{AuthClients, IdentityField, Text};
+use super::types::{AuthClients, IdentityField, PeerNames, Text};
 use super::value::{Rule::*, Secret, Value};
 
 parameters! {
@@ -35,6 +35,8 @@ Tls {
         "Whether clients must present a certificate, may present one, or are not asked";
     tls_auth_clients_user: IdentityField = "tls-auth-clients-user", OneOf(IdentityField::NAMES), "off", Runtime,
         "Field of a client's certificate with the name of its user";
+    tls_expected_peer_name: PeerNames = "tls-expected-peer-name", Names, "", Runtime,
+        "Names of which the primary's certificate must have one, separated by spaces; empty accepts any name";
     tls_auto_reload_interval: i64 = "tls-auto-reload-interval", Number { min: 0, max: I32_MAX }, "0", Runtime,
         "Seconds between checks whether the files have changed, to read them again; 0 never checks";
     tls_protocols: Text = "tls-protocols", AnyText, "", Reloads,

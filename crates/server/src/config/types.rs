@@ -1,6 +1,9 @@
 //! The values that are more than a number, a path or a yes.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use super::value::{Invalid, Rule, Value, memory_text, parse_decimal, parse_memory, single};
 
@@ -564,6 +567,87 @@ impl Value for Text {
 
     fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
         vec![self.0.clone()]
+    }
+}
+
+/// Names that a peer's certificate may have, separated by spaces.
+#[derive(Clone, Debug, Eq, PartialEq, Default)]
+pub struct PeerNames(String);
+
+impl PeerNames {
+    /// The names; none accepts any certificate.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.split(' ').filter(|name| !name.is_empty())
+    }
+}
+
+impl Value for PeerNames {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        const SPACES: Invalid = Invalid::new(
+            "tls-expected-peer-name must not contain whitespace other than spaces separating \
+             names; use an empty string to disable it",
+        );
+        const NONE: Invalid = Invalid::new(
+            "tls-expected-peer-name contains no usable name; use an empty string to disable it",
+        );
+        let text = std::str::from_utf8(single(args)?).map_err(|_| NONE)?;
+        if text.bytes().any(|byte| matches!(byte, b'\t'..=b'\r')) {
+            return Err(SPACES);
+        }
+        let names = PeerNames(text.to_owned());
+        if !text.is_empty() && names.names().next().is_none() {
+            return Err(NONE);
+        }
+        Ok(names)
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![self.0.clone().into_bytes()]
+    }
+}
+
+/// File to start from.
+#[derive(Clone, Debug, Eq, PartialEq, Default)]
+pub enum PreloadFile {
+    /// None.
+    #[default]
+    None,
+    /// A snapshot.
+    Rdb(PathBuf),
+    /// The manifest of a log.
+    Aof(PathBuf),
+}
+
+impl Value for PreloadFile {
+    fn parse(_: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        const FORM: Invalid = Invalid::new("argument must be in the format '[aof|rdb]:[filename]'");
+        let text = single(args)?;
+        let (make, path): (fn(PathBuf) -> Self, _) = match text {
+            [] => return Ok(PreloadFile::None),
+            [b'r', b'd', b'b', b':', path @ ..] => (PreloadFile::Rdb, path),
+            [b'a', b'o', b'f', b':', path @ ..] => (PreloadFile::Aof, path),
+            _ => return Err(FORM),
+        };
+        let [b'/', parts @ ..] = path else { return Err(FORM) };
+        let is_bad = |part: &[u8]| matches!(part, b"" | b"." | b"..") || part.contains(&0);
+        if parts.split(|byte| *byte == b'/').any(is_bad) {
+            let text = "preload-file path must be a normalized absolute file path";
+            return Err(Invalid::new(text));
+        }
+        let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+        if path.extension().is_none_or(|extension| extension.is_empty()) {
+            return Err(Invalid::new("preload-file must end with an extension"));
+        }
+        Ok(make(path))
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        let of = |kind: &[u8], path: &PathBuf| vec![[kind, path.as_os_str().as_bytes()].concat()];
+        match self {
+            PreloadFile::None => vec![Vec::new()],
+            PreloadFile::Rdb(path) => of(b"rdb:", path),
+            PreloadFile::Aof(path) => of(b"aof:", path),
+        }
     }
 }
 

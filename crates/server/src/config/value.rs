@@ -40,8 +40,12 @@ pub enum Rule {
     Flags,
     /// The name of a file, without a directory.
     FileName,
+    /// The name of a directory in the working directory.
+    DirectoryName,
     /// Any bytes.
     AnyText,
+    /// Names, separated by spaces; empty is none.
+    Names,
     /// Letters for events of keys.
     EventLetters,
     /// An integer within bounds.
@@ -92,6 +96,8 @@ pub enum Rule {
     SocketPath,
     /// A directory that exists.
     Directory,
+    /// `rdb:` or `aof:` with an absolute path; empty is none.
+    Preload,
     /// Any bytes, kept out of messages.
     Password,
     /// A process title with variables.
@@ -178,6 +184,9 @@ impl Rule {
             Self::Path | Self::SocketPath => "path".into(),
             Self::Directory => "directory".into(),
             Self::FileName => "file name".into(),
+            Self::DirectoryName => "directory name".into(),
+            Self::Preload => "rdb:/PATH, aof:/PATH".into(),
+            Self::Names => "names".into(),
             Self::Password | Self::Template | Self::AnyText => "text".into(),
             Self::EventLetters => "letters of Ag$lshzxeKEtmdnocaSTIV".into(),
             Self::List(words) => words.into(),
@@ -266,6 +275,11 @@ impl Value for PathBuf {
         match single(args)? {
             text if *rule == Rule::FileName && (text.is_empty() || text.contains(&b'/')) => {
                 Err(Invalid::new("dbfilename can't be a path, just a filename"))
+            }
+            text if *rule == Rule::DirectoryName
+                && (text.contains(&b'/') || matches!(text, b"" | b"." | b"..")) =>
+            {
+                Err(Invalid::new("backupdirname can't be a path, just a directory name"))
             }
             [] => Err(Invalid::new("No such file or directory")),
             text if text.contains(&0) => Err(PATH_WITH_ZERO),

@@ -103,6 +103,11 @@ impl Backups {
         }
     }
 
+    /// Whether a backup is sent to a store, or is to be tried again.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.shipper.get().is_some_and(|shipper| shipper.is_busy())
+    }
+
     /// The fields of `INFO`.
     pub(crate) fn describe(&self, mut field: impl FnMut(&str, i64)) {
         let Some(shipper) = self.shipper.get() else { return field("backup_enabled", 0) };
@@ -111,7 +116,6 @@ impl Backups {
             i64::try_from(count.load(Relaxed)).unwrap_or(i64::MAX)
         };
         field("backup_enabled", 1);
-        field("backup_in_progress", shipper.is_busy().into());
         field("backup_current_bytes", count(&figures.current_bytes));
         field("backup_current_bytes_sent", count(&figures.current_sent));
         field("backup_failing", figures.is_failing.load(Relaxed).into());

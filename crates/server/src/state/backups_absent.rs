@@ -45,6 +45,11 @@ impl Backups {
 
     pub(crate) fn configure(&self, _: &Config) {}
 
+    /// Whether a backup is sent: never.
+    pub(crate) fn is_sending(&self) -> bool {
+        false
+    }
+
     pub(crate) fn describe(&self, mut field: impl FnMut(&str, i64)) {
         field("backup_enabled", 0);
     }

@@ -55,6 +55,10 @@ pub struct Durability {
     pub(crate) needs_base: AtomicBool,
     /// The log is about to go on in a new file without being rewritten.
     pub(crate) sealing: AtomicBool,
+    /// Held while the log goes on in a new file without being rewritten, by a thread in no batch.
+    pub(crate) rotating: Mutex<()>,
+    /// A backup needs the files: the log is not rewritten.
+    pub(crate) is_pinned: AtomicBool,
 }
 
 impl Durability {

@@ -25,6 +25,8 @@ pub struct Certificate {
     pub common_name: Option<String>,
     /// URIs among its alternative names.
     pub uris: Vec<String>,
+    /// DNS names among its alternative names.
+    pub dns_names: Vec<String>,
     /// The version of X.509, from 1 to 3. One below 3 has no extensions: no alternative names, no
     /// constraints.
     pub version: u8,
@@ -47,10 +49,25 @@ impl Certificate {
             serial: digits.collect(),
             ends_at: body.validity.not_after.to_unix_duration().as_secs() as i64,
             common_name: common_name(&certificate),
-            uris: uris(&certificate),
+            uris: alternative_names(&certificate, |name| match name {
+                GeneralName::UniformResourceIdentifier(uri) => Some(uri.as_str()),
+                _ => None,
+            }),
+            dns_names: alternative_names(&certificate, |name| match name {
+                GeneralName::DnsName(name) => Some(name.as_str()),
+                _ => None,
+            }),
             version: body.version as u8 + 1,
             public_key: body.subject_public_key_info.to_der().ok()?,
         })
+    }
+
+    /// Whether the certificate has one of these names among its DNS names; if it has no DNS name,
+    /// its common name counts.
+    pub fn has_name<'n>(&self, mut wanted: impl Iterator<Item = &'n str>) -> bool {
+        let common_name = self.common_name.as_slice();
+        let names = if self.dns_names.is_empty() { common_name } else { &self.dns_names };
+        wanted.any(|wanted| names.iter().any(|name| stands_for(name, wanted)))
     }
 }
 
@@ -65,17 +82,51 @@ fn common_name(certificate: &X509) -> Option<String> {
     name.ok().filter(|name| is_name(name))
 }
 
-fn uris(certificate: &X509) -> Vec<String> {
+fn alternative_names(
+    certificate: &X509,
+    text: impl Fn(&GeneralName) -> Option<&str>,
+) -> Vec<String> {
     let Ok(Some((_, names))) = certificate.tbs_certificate.get::<SubjectAltName>() else {
         return Vec::new();
     };
-    let uris = names.0.iter().filter_map(|name| match name {
-        GeneralName::UniformResourceIdentifier(uri) => Some(uri.as_str().to_owned()),
-        _ => None,
-    });
-    uris.filter(|name| is_name(name)).collect()
+    let names = names.0.iter().filter_map(text).map(str::to_owned);
+    names.filter(|name| is_name(name)).collect()
+}
+
+/// Whether a name of a certificate stands for the wanted one: both are equal, in any case, or the
+/// first label is `*`.
+fn stands_for(name: &str, wanted: &str) -> bool {
+    if name.eq_ignore_ascii_case(wanted) {
+        return true;
+    }
+    let parent = name.strip_prefix("*.").filter(|parent| parent.contains('.'));
+    let wanted = wanted.split_once('.').filter(|(label, _)| !label.is_empty());
+    parent.zip(wanted).is_some_and(|(parent, (_, wanted))| parent.eq_ignore_ascii_case(wanted))
 }
 
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains('\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_one_label() {
+        let cases = [
+            ("redis.local", "Redis.LOCAL", true),
+            ("redis.local", "redis.locals", false),
+            ("*.example.com", "a.example.com", true),
+            ("*.example.com", "a.b.example.com", false),
+            ("*.example.com", "example.com", false),
+            ("*.example.com", ".example.com", false),
+            ("*.com", "example.com", false),
+            ("a*.example.com", "ab.example.com", false),
+            ("*", "a", false),
+        ];
+        for (name, wanted, expected) in cases {
+            assert_eq!(stands_for(name, wanted), expected, "{name} {wanted}");
+        }
+    }
 }

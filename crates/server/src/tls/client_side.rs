@@ -3,7 +3,7 @@
 use super::certificate::{Certificate, MAKE_VERSION_3};
 use super::settings::{Shown, Trouble, authorities, own, provider};
 use super::suites;
-use crate::config::Config;
+use crate::config::{Config, PeerNames};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -28,7 +28,8 @@ pub(crate) fn client_settings(config: &Config) -> Result<ClientConfig, Trouble> 
         let reason = "it or tls-ca-cert-dir must name the authority of the primary's certificate";
         return Err(Trouble::new("tls-ca-cert-file", reason));
     }
-    let verifier = Arc::new(ByAuthority { roots, provider: provider.clone() });
+    let names = tls.tls_expected_peer_name.clone();
+    let verifier = Arc::new(ByAuthority { roots, provider: provider.clone(), names });
     let provider_of_keys = provider.clone();
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
@@ -42,12 +43,29 @@ pub(crate) fn client_settings(config: &Config) -> Result<ClientConfig, Trouble> 
     Ok(builder.with_client_cert_resolver(shown))
 }
 
-/// Accepts a server's certificate if a trusted authority has signed it, whatever name is in it:
-/// servers are addressed by IP or name as configured, and Redis does not check names either.
+/// Accepts a server's certificate if a trusted authority has signed it and it has one of the
+/// expected names, if there are some. The address is not compared with the names: it may come from
+/// others, such as a sentinel.
 #[derive(Debug)]
 struct ByAuthority {
     roots: RootCertStore,
     provider: Arc<CryptoProvider>,
+    names: PeerNames,
+}
+
+impl ByAuthority {
+    fn check_name(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let facts = Certificate::read(certificate);
+        let mut names = self.names.names().peekable();
+        if names.peek().is_none() || facts.is_some_and(|facts| facts.has_name(names)) {
+            return Ok(());
+        }
+        Err(Error::General(
+            "certificate verify failed: the primary's certificate has none of the names of \
+             tls-expected-peer-name"
+                .into(),
+        ))
+    }
 }
 
 impl ServerCertVerifier for ByAuthority {
@@ -77,6 +95,7 @@ impl ServerCertVerifier for ByAuthority {
             now,
             algorithms,
         )?;
+        self.check_name(end_entity)?;
         Ok(ServerCertVerified::assertion())
     }
 

@@ -7,6 +7,7 @@ use crate::fail::{Fail, Outcome};
 use crate::server::help::help;
 use crate::server::stats::Shared;
 use crate::spec::{CommandSpec, Locks};
+use petrel_resp::Dialect;
 use petrel_table::commands as meta;
 
 /// The commands of this family.
@@ -50,7 +51,9 @@ fn get(ctx: &mut Ctx<'_>) -> Outcome {
         }
     };
     let entries = ctx.exec.shared.slowlog.newest(count);
-    write(ctx, &entries)
+    // Valkey has no number of arguments.
+    let counts = ctx.dialect() == Dialect::Redis;
+    write(ctx, &entries, counts)
 }
 
 /// Argument 2 as a number of entries.
@@ -62,16 +65,16 @@ fn count(ctx: &Ctx<'_>) -> Result<usize, Fail> {
     }
 }
 
-fn write(ctx: &mut Ctx<'_>, entries: &[LogEntry]) -> Outcome {
+fn write(ctx: &mut Ctx<'_>, entries: &[LogEntry], counts: bool) -> Outcome {
     ctx.reply.array(entries.len());
     for entry in entries {
-        write_entry(ctx, entry);
+        write_entry(ctx, entry, counts);
     }
     Ok(())
 }
 
-fn write_entry(ctx: &mut Ctx<'_>, entry: &LogEntry) {
-    ctx.reply.array(6);
+fn write_entry(ctx: &mut Ctx<'_>, entry: &LogEntry, counts: bool) {
+    ctx.reply.array(6 + usize::from(counts));
     ctx.reply.integer(entry.id as i64);
     ctx.reply.integer(entry.at as i64);
     ctx.reply.integer(entry.cost as i64);
@@ -81,6 +84,9 @@ fn write_entry(ctx: &mut Ctx<'_>, entry: &LogEntry) {
     }
     ctx.reply.bulk(entry.address.as_bytes());
     ctx.reply.bulk(entry.name.as_bytes());
+    if counts {
+        ctx.reply.integer(entry.arg_count as i64);
+    }
 }
 
 /// `SLOWLOG LEN`
@@ -99,7 +105,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
 fn get_of(ctx: &mut Ctx<'_>) -> Outcome {
     let count = count(ctx)?;
     let entries = log(ctx, 3)?(&ctx.exec.shared).newest(count);
-    write(ctx, &entries)
+    write(ctx, &entries, false)
 }
 
 /// `COMMANDLOG LEN <SLOW | LARGE-REQUEST | LARGE-REPLY>`

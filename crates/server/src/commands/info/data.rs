@@ -152,6 +152,8 @@ pub fn persistence(report: &mut Report<'_>) {
     let log = &server.durability;
     report.field("aof_enabled", u8::from(log.is_on()));
     report.field("aof_rewrite_in_progress", u8::from(log.is_rewriting()));
+    let is_backed_up = server.online_backup.lock().phase().is_active();
+    report.field("backup_in_progress", u8::from(is_backed_up || server.backups.is_sending()));
     report.field("aof_rewrite_scheduled", u8::from(log.rewrite_scheduled.load(Relaxed)));
     report.field("aof_last_rewrite_time_sec", log.last_rewrite_seconds());
     let since = log.rewriting_since.load(Relaxed);
@@ -178,14 +180,19 @@ pub fn persistence(report: &mut Report<'_>) {
         report.field("aof_pending_bio_fsync", u8::from(written.is_syncing()));
         report.field("aof_delayed_fsync", written.syncs_delayed());
     }
-    if server.commands.is_loading() {
-        report.field("loading_start_time", snapshot.load_began.load(Relaxed));
-        report.field("loading_total_bytes", snapshot.progress.total.load(Relaxed));
-        report.field("loading_rdb_used_mem", snapshot.progress.saver_bytes.load(Relaxed));
-        report.field("loading_loaded_bytes", snapshot.progress.loaded.load(Relaxed));
-        report.field("loading_loaded_perc", format_args!("{:.2}", snapshot.loaded_percent()));
-        report.field("loading_eta_seconds", snapshot.seconds_left());
+    if is_loading {
+        loading(report);
     }
+}
+
+fn loading(report: &mut Report<'_>) {
+    let snapshot = &report.server.snapshot;
+    report.field("loading_start_time", snapshot.load_began.load(Relaxed));
+    report.field("loading_total_bytes", snapshot.progress.total.load(Relaxed));
+    report.field("loading_rdb_used_mem", snapshot.progress.saver_bytes.load(Relaxed));
+    report.field("loading_loaded_bytes", snapshot.progress.loaded.load(Relaxed));
+    report.field("loading_loaded_perc", format_args!("{:.2}", snapshot.loaded_percent()));
+    report.field("loading_eta_seconds", snapshot.seconds_left());
 }
 
 /// `# Replication`: the link to a primary, and the history.

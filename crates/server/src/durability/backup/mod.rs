@@ -5,7 +5,8 @@
 mod log;
 pub use crate::state::backups::list;
 
-use crate::config::Config;
+use crate::config::{Config, PreloadFile};
+use crate::durability::log::is_own_log;
 use crate::durability::present::data_here;
 use crate::server::Server;
 use crate::state::backups::{Backups, fetch};
@@ -24,6 +25,10 @@ impl Server {
     /// If nothing can begin, or there is data already that a backup would replace: one line that
     /// says what to change.
     pub(crate) fn begin_with_data(self: &Arc<Self>, config: &Config) -> io::Result<()> {
+        if config.preload_file != PreloadFile::None && !is_own_log(config)? {
+            self.begin_backups(config)?;
+            return self.begin_preload(config);
+        }
         if config.restore_from.is_empty() {
             self.begin_backups(config)?;
             return self.begin_load(config).map(drop);

@@ -211,7 +211,7 @@ impl Server {
 
     /// Loads the files that the manifest names: perhaps some of Redis or Valkey, and then Petrel's
     /// own.
-    fn load_files(
+    pub(super) fn load_files(
         self: &Arc<Self>,
         directory: &mut Directory,
         config: &Config,
@@ -263,7 +263,7 @@ impl Server {
         loaded.map_err(|error| error.to_string())
     }
 
-    fn load_log_base(
+    pub(super) fn load_log_base(
         &self,
         path: &Path,
         config: &Config,
@@ -393,7 +393,7 @@ pub(super) fn report_kept(directory: &mut Directory) {
 }
 
 /// 16 bytes that no other log has.
-fn log_id() -> [u8; 16] {
+pub(super) fn log_id() -> [u8; 16] {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let mut id = [0; 16];
     for half in id.chunks_exact_mut(8) {

@@ -9,11 +9,13 @@ mod apart;
 mod deferred_open;
 mod load;
 mod pending;
+mod preload;
 mod reply_gate;
 mod rewrite;
 #[cfg(feature = "object-store")]
 mod seal;
 
+pub(crate) use preload::is_own_log;
 pub use reply_gate::ReplyGate;
 pub(crate) use rewrite::Rewriting;
 
@@ -169,7 +171,10 @@ impl Server {
             turning
         });
         let config = &*self.config.snapshot();
-        match (self.durability.log(), config.appendonly) {
+        if config.appendonly {
+            self.online_backup.lock().borrowed = None;
+        }
+        match (self.durability.log(), config.appendonly || self.is_log_borrowed()) {
             (None, true) if !self.commands.is_loading() => {
                 self.turn_log_on(handle, config, &turning)
             }
@@ -186,19 +191,25 @@ impl Server {
                 Ok(())
             }
             (Some(_), false) => {
-                let mut deferred_open = self.durability.deferred_open.lock();
-                *deferred_open = None;
-                handle.lock_all();
-                handle.set_sinks(LogSource::NAME, None);
-                handle.unlock();
-                self.end_log();
-                *self.durability.failure.lock() = None;
-                self.note_logged(true);
+                self.fail_backup("appendonly is stopped");
+                self.turn_log_off(handle);
                 tracing::info!("the log has been turned off; its files stay as they are");
                 Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Turns the log off while the server runs. `handle` is in a batch and holds no locks.
+    pub(crate) fn turn_log_off(&self, handle: &mut Handle) {
+        let mut deferred_open = self.durability.deferred_open.lock();
+        *deferred_open = None;
+        handle.lock_all();
+        handle.set_sinks(LogSource::NAME, None);
+        handle.unlock();
+        self.end_log();
+        *self.durability.failure.lock() = None;
+        self.note_logged(true);
     }
 
     /// The policy holds from this moment on. Everything is held.
@@ -231,7 +242,7 @@ impl Server {
 
     /// Turns the log on while the server runs, with the present data as its base. `handle` is in a
     /// batch and holds no locks.
-    fn turn_log_on(
+    pub(crate) fn turn_log_on(
         self: &Arc<Self>,
         handle: &mut Handle,
         config: &Config,

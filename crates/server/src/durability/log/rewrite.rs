@@ -42,7 +42,7 @@ const RESTLESS: u64 = 10;
 pub(crate) enum Rewriting {
     /// The rewrite has begun.
     Begun,
-    /// The rewrite will begin after the running snapshot.
+    /// The rewrite will begin after the running snapshot or backup.
     Scheduled,
     /// A rewrite is running.
     Already,
@@ -69,7 +69,7 @@ impl Server {
             return Ok(Rewriting::Already);
         }
         self.open_awaited_file(ks)?;
-        if self.snapshot.is_saving() {
+        if self.snapshot.is_saving() || durability.is_pinned.load(SeqCst) {
             durability.rewrite_scheduled.store(true, Relaxed);
             return Ok(Rewriting::Scheduled);
         }
@@ -243,6 +243,7 @@ impl Server {
         self.attach_pending_if_due(ks);
         if !durability.is_on() && !durability.rewrite_scheduled.load(Relaxed)
             || durability.is_rewriting()
+            || durability.is_pinned.load(SeqCst)
             || self.snapshot.is_saving()
         {
             return;

@@ -37,6 +37,7 @@ impl Server {
     /// If the file cannot be made.
     pub(crate) fn seal_log(&self) -> io::Result<()> {
         let Some(log) = self.durability.log() else { return Ok(()) };
+        let _rotating = self.durability.rotating.lock();
         // A concurrent rewrite sees this flag, or is seen: otherwise the files of both might not be
         // in the order of their numbers.
         self.durability.sealing.store(true, SeqCst);

@@ -66,6 +66,7 @@ impl<D: Driver> Worker<D> {
                 host.server.settle_log(&mut exec.ks);
             }
             host.server.rewrite_if_due(&mut exec.ks, &host.config);
+            host.server.tend_backup(&mut exec.ks, &host.config);
             host.server.tend_replicas(&mut exec.ks, &host.config);
         }
         // No reply depends on upkeep of the keyspace: none waits until it is durable.
