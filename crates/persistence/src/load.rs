@@ -109,10 +109,6 @@ impl Progress {
         notes.lines.push(format!("{} of database {db} {what}", ShownKey(key)));
     }
 
-    fn note_line(&self, line: String) {
-        lock(&self.notes).lines.push(line);
-    }
-
     fn note_recounted(&self, db: u16, key: &[u8], what: Option<&'static str>) {
         if let Some(what) = what {
             self.note(db, key, &format!("states {what} wrongly, which was counted anew"));
@@ -205,7 +201,7 @@ fn load_with<R: Read>(
         Loading { reader, len, target, send, db: 0 }.load().map(|(loaded, _)| loaded)
     });
     if let Some(sharing) = sharing {
-        sharing.finish(keyspace, progress);
+        lock(&progress.notes).lines.extend(sharing.finish(keyspace));
     }
     match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),

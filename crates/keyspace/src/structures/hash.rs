@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | packed pairs | fields, each followed by its value | a field gets an expiry, or full |
 //! | packed triples | the earliest expiry; fields, each with value and expiry, or 0 | full |
-//! | compact | reference to a [`schema`] of names; packed values | a field gets an expiry, or full |
+//! | compact | a [`schema`] of names; packed values | a field gets an expiry, or full |
 //! | [`Hash`] | a [`Dict`] of fields; a rank tree of the expiring fields | it is removed |
 //!
 //! The first three forms are full at 4,096 bytes, and at 128 fields as well once the hash is

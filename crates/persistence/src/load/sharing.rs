@@ -1,14 +1,13 @@
 //! Makes hashes compact while they are loaded, as `hash-rdb-load-*` say.
 //!
-//! Only hashes of files without compact ones are converted. With a threshold, hashes
-//! with field names of fewer keys are converted back at the end; and as soon as most of many sets of
-//! field names are of that kind, no further sets are shared.
+//! Only hashes of files without compact ones are converted. With a threshold, hashes with field
+//! names of fewer keys are converted back at the end; and as soon as most of many sets of field
+//! names are of that kind, no further sets are shared.
 
-use super::{Progress, lock};
 use petrel_keyspace::{Handle, Key, Keyspace, LoadedSharing, SchemaId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Name of the auxiliary field of a file that has compact hashes.
 pub const AUX_COMPACT: &str = "petrel-compact-hashes";
@@ -82,7 +81,7 @@ impl Sharing {
     }
 
     fn count(&self, id: SchemaId, db: u16, key: &[u8]) {
-        let census = &mut *lock(&self.census);
+        let census = &mut *self.lock();
         let set = census.sets.entry(id).or_insert_with(|| {
             census.rare += 1;
             Set::Rare(Vec::new())
@@ -99,9 +98,14 @@ impl Sharing {
         }
     }
 
-    /// Converts the hashes back that share field names with too few keys.
-    pub fn finish(self, keyspace: &Arc<Keyspace>, progress: &Progress) {
-        let census = self.census.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    fn lock(&self) -> MutexGuard<'_, Census> {
+        self.census.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Converts the hashes back that share field names with too few keys. Returns lines about it.
+    pub fn finish(self, keyspace: &Arc<Keyspace>) -> Vec<String> {
+        let mut lines = Vec::new();
+        let census = self.census.into_inner().unwrap_or_else(PoisonError::into_inner);
         let rare: Vec<_> = census
             .sets
             .into_values()
@@ -123,10 +127,11 @@ impl Sharing {
         }
         if sets > 0 {
             let keys = keys.len();
-            progress.note_line(format!("disassembled {sets} templates ({keys} keys)"));
+            lines.push(format!("disassembled {sets} templates ({keys} keys) back to plain hashes"));
         }
         if self.is_throttled.load(Relaxed) {
-            progress.note_line("hash template creation was throttled: too many rare ones".into());
+            lines.push("hash template creation was throttled: too many rare ones".into());
         }
+        lines
     }
 }

@@ -180,7 +180,7 @@ impl Schemas {
         if other.is_none() {
             table.insert(hash, Arc::downgrade(&schema));
         }
-        // What is dropped here locks the table.
+        // A schema that is dropped below locks the table.
         drop(table);
         match other {
             Some(other) => other.is_of(names).then_some(other),
