@@ -268,7 +268,8 @@ fn crashes_redisearch(query: &str) -> bool {
 
 /// Faults of RediSearch 2.10.5 that are not copied: a quote before `inf` and a byte after a
 /// compared parameter are taken into them, alternatives after a stop word are joined with the part
-/// before it, an escaped name of a field is rewritten in errors, and unfinished phrases hold stop words.
+/// before it, an escaped name of a field is rewritten in errors, and unfinished phrases hold stop
+/// words.
 fn is_misread(query: &str) -> bool {
     let packed = query.replace(' ', "");
     let has_stop_word = ["the", "of", "AS"].iter().any(|word| query.contains(word));
