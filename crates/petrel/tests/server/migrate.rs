@@ -283,5 +283,5 @@ fn a_migration_is_logged_with_all_of_its_time(backend: &str) {
     target.answer(b"+OK\r\n");
     assert_eq!(show(&mover.receive().unwrap()), "OK");
     let logged = other.text(&["SLOWLOG", "GET"]);
-    assert!(logged.contains("[MIGRATE 127.0.0.1 ") && logged.contains(" mover]"), "{logged}");
+    assert!(logged.contains("[MIGRATE 127.0.0.1 ") && logged.contains(" mover 6]"), "{logged}");
 }
