@@ -159,7 +159,7 @@ impl Live {
         Some((contents, Applying { snapshot, in_flight: false }))
     }
 
-    /// Removes fields that have expired at a time in Unix milliseconds; returns the growth in bytes.
+    /// Removes expired fields, at a time in Unix milliseconds; returns the growth in bytes.
     pub fn expire_fields(&self, now_ms: i64) -> i64 {
         if !self.contents.read().has_expired_fields(now_ms) {
             return 0;
