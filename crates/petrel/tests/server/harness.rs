@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Timeout of any wait in these tests, generous enough for a busy machine.
@@ -86,9 +87,20 @@ pub fn petrel(scratch: &Scratch) -> Command {
     command
 }
 
-/// Runs a server that is not expected to start.
+/// Runs a server that is not expected to start. One that does is killed after five minutes.
 pub fn run_to_end(scratch: &Scratch, args: &[&str]) -> Output {
-    petrel(scratch).args(args).output().unwrap()
+    let mut command = petrel(scratch);
+    let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (id, (ended, running)) = (child.id(), mpsc::channel::<()>());
+    std::thread::spawn(move || {
+        if running.recv_timeout(Duration::from_secs(300)) == Err(RecvTimeoutError::Timeout) {
+            // SAFETY: sends a signal.
+            unsafe { libc::kill(id as libc::pid_t, libc::SIGKILL) };
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(ended);
+    output
 }
 
 /// A running server; killed when dropped.
