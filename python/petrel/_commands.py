@@ -1471,7 +1471,7 @@ class Commands(RedisPyCommands):
         """``FT.INFO index``: Returns the definition of an index and figures about it."""
         return self._run(_FT_INFO, index)
 
-    def ft_search(self, index, query, *, nocontent=False, verbatim=False, nostopwords=False, withscores=False, withpayloads=False, withsortkeys=False, filter=None, geofilter=None, inkeys=None, infields=None, return=None, slop=None, timeout=None, inorder=False, language=None, expander=None, scorer=None, explainscore=False, payload=None, sortby=None, asc=False, desc=False, limit=None, params=None, dialect=None):
+    def ft_search(self, index, query, *, nocontent=False, verbatim=False, nostopwords=False, withscores=False, withpayloads=False, withsortkeys=False, filter=None, geofilter=None, inkeys=None, infields=None, return_=None, slop=None, timeout=None, inorder=False, language=None, expander=None, scorer=None, explainscore=False, payload=None, sortby=None, asc=False, desc=False, limit=None, params=None, dialect=None):
         """``FT.SEARCH index query [NOCONTENT] [VERBATIM] [NOSTOPWORDS] [WITHSCORES] [WITHPAYLOADS] [WITHSORTKEYS] [FILTER numeric-field min max] [GEOFILTER geo-field lon lat radius unit] [INKEYS count key [key ...]] [INFIELDS count field [field ...]] [RETURN count identifier [identifier ...]] [SLOP slop] [TIMEOUT timeout] [INORDER] [LANGUAGE language] [EXPANDER expander] [SCORER scorer] [EXPLAINSCORE] [PAYLOAD payload] [SORTBY sortby [ASC | DESC]] [LIMIT offset num] [PARAMS nargs values [values ...]] [DIALECT dialect]``: Returns documents of an index that match a query."""
         call = []
         call.append(index)
@@ -1500,9 +1500,9 @@ class Commands(RedisPyCommands):
         if infields is not None:
             call += ("INFIELDS",)
             call += _values(infields)
-        if return is not None:
+        if return_ is not None:
             call += ("RETURN",)
-            call += _values(return)
+            call += _values(return_)
         if slop is not None:
             call += ("SLOP",)
             call.append(slop)

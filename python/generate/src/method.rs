@@ -83,9 +83,8 @@ fn identifier(name: &str) -> String {
     let name = snake(name);
     match name.as_str() {
         "and" | "as" | "async" | "class" | "del" | "for" | "from" | "global" | "if" | "import"
-        | "in" | "is" | "lambda" | "not" | "or" | "pass" | "self" | "call" | "command" | "with" => {
-            name + "_"
-        }
+        | "in" | "is" | "lambda" | "not" | "or" | "pass" | "return" | "self" | "call"
+        | "command" | "with" => name + "_",
         _ if name.starts_with(|c: char| c.is_ascii_digit()) => format!("_{name}"),
         _ => name,
     }
