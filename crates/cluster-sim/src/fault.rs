@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 /// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 40] = [
+pub const FAULTS: [(&str, Fault); 41] = [
     ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
     ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
@@ -45,6 +45,7 @@ pub const FAULTS: [(&str, Fault); 40] = [
     ("commit-early", Fault::Rule(Mutation::CommitEarly)),
     ("recover-parts", Fault::Rule(Mutation::RecoverParts)),
     ("forget-reads", Fault::Rule(Mutation::ForgetReads)),
+    ("answer-lost", Fault::Rule(Mutation::AnswerLost)),
     ("use-lent", Fault::Rule(Mutation::UseLent)),
     ("end-loans", Fault::Rule(Mutation::EndLoans)),
     ("decide-late", Fault::Rule(Mutation::DecideLate)),

@@ -164,6 +164,7 @@ fn plan_of(name: &str, fault: Fault) -> Plan {
         "forget-past-owners" => Plan { seed: 200, ..of_two },
         "overtake-others" => Plan { seed: 2040, copies: Some(3), ..of_two },
         "recover-parts" => Plan { seed: 30, copies: Some(3), ..of_two },
+        "answer-lost" => Plan { seed: 1_795_968_707_793_113_696, ops: 1000, ..of_two },
         "forget-reads" => Plan { seed: 50, copies: Some(3), ..of_two },
         "commit-early" => Plan { seed: 90, copies: Some(3), ..of_two },
         "read-unsafe" => Plan { copies: Some(3), ..of_two },

@@ -46,6 +46,8 @@ pub enum Mutation {
     RecoverParts,
     /// A commit may survive though changes that its command has read in other slots are lost.
     ForgetReads,
+    /// A reply is delivered though a change that it shows is lost.
+    AnswerLost,
     /// Commands use slots that are on loan to a transaction of several primaries.
     UseLent,
     /// A primary ends a loan by itself, when it adopts a view.

@@ -11,6 +11,8 @@
 //! slot's previous change was replicated, or it owns the slot. So a commit that any member has
 //! applied is recovered, unless two members have died at once. Then a slot may end before a commit
 //! that other slots have.
+//!
+//! A reply that may show a lost change is lost with it: its command is sent again.
 
 use crate::lanes::lane_of;
 use crate::mutation::{Mutation, is_broken};
@@ -47,6 +49,22 @@ pub(crate) struct OwnersRecovery<'f> {
     queues: Queues,
     /// By lane: the last position of a recovered commit of several slots.
     last: [u64; LANES],
+    lost: Lost,
+}
+
+/// By lane: the first position whose change is lost; `u64::MAX` if none is.
+#[derive(Clone, Copy)]
+pub(crate) struct Lost([u64; LANES]);
+
+impl Lost {
+    fn add(&mut self, lane: usize, seq: u64) {
+        self.0[lane] = self.0[lane].min(seq);
+    }
+
+    /// Whether a reply that has observed a lane up to a position may show a lost change.
+    pub fn may_show(&self, (lane, seq): (usize, u64)) -> bool {
+        self.0.get(lane).is_some_and(|&first| first <= seq) && !is_broken(Mutation::AnswerLost)
+    }
 }
 
 impl<'f> OwnersRecovery<'f> {
@@ -86,12 +104,13 @@ impl<'f> OwnersRecovery<'f> {
             followers,
             queues: vec![BTreeMap::new(); LANES],
             last: [0; LANES],
+            lost: Lost([u64::MAX; LANES]),
         }
     }
 
-    /// Decides on all records. Returns those to apply here, and by lane the last position of a
-    /// commit of several slots that is recovered.
-    pub fn run(mut self) -> (Queues, [u64; LANES]) {
+    /// Decides on all records. Returns those to apply here, by lane the last position of a commit of
+    /// several slots that is recovered, and what is lost.
+    pub fn run(mut self) -> (Queues, [u64; LANES], Lost) {
         loop {
             let mut has_moved = false;
             for lane in 0..LANES {
@@ -101,7 +120,8 @@ impl<'f> OwnersRecovery<'f> {
             }
             if !has_moved {
                 // All records are read: the order in which they were committed has no cycles.
-                return (self.queues, self.last);
+                self.drop_answers();
+                return (self.queues, self.last, self.lost);
             }
         }
     }
@@ -128,7 +148,10 @@ impl<'f> OwnersRecovery<'f> {
                 Some((first, at)) if at <= self.stable[first] => {
                     self.ends.extend(slots.iter().map(|slot| (slot, seq)));
                 }
-                _ => self.cut.extend(slots.iter()),
+                _ => {
+                    self.lost.add(lane, seq);
+                    self.cut.extend(slots.iter());
+                }
             },
             Ok(Record::Effects { group, .. }) => {
                 self.decide_one((lane, seq), by, None, group, &record)
@@ -162,6 +185,7 @@ impl<'f> OwnersRecovery<'f> {
         let is_kept = back.is_some_and(|back| self.continues(slot, (lane, seq), back, followers))
             && !is_broken(Mutation::IgnoreKept);
         if self.cut.contains(&slot) || followers.0 & by.0 == 0 && !is_kept {
+            self.lost.add(lane, seq);
             return;
         }
         self.ends.insert(slot, seq);
@@ -215,7 +239,11 @@ impl<'f> OwnersRecovery<'f> {
         let is_applied = is_whole || by_all.0 != 0 || is_broken(Mutation::RecoverParts);
         let is_kept = |slot: Slot| is_applied && some.iter().any(|change| change.slot == slot);
         let lost = changes.iter().map(|change| change.slot).filter(|&slot| !is_kept(slot));
-        self.cut.extend(lost);
+        for slot in lost {
+            self.cut.insert(slot);
+            let lane = lane_of(slot);
+            parts.in_lane(lane).into_iter().for_each(|seq| self.lost.add(lane, seq));
+        }
         if !is_applied || some.is_empty() {
             return;
         }
@@ -252,6 +280,19 @@ impl<'f> OwnersRecovery<'f> {
             put_record(&mut bytes, &Record::CommitPart { parts, slots });
             let record = if at == 0 { record.clone() } else { bytes[..].into() };
             self.queues[lane].insert(seq, record);
+        }
+    }
+
+    /// Drops the replies that may show lost changes.
+    fn drop_answers(&mut self) {
+        let lost = self.lost;
+        for (lane, queue) in self.queues.iter_mut().enumerate() {
+            queue.retain(|&seq, record| match Record::read(record) {
+                Ok(Record::Answer { waits, .. } | Record::Woken { waits, .. }) => {
+                    !lost.may_show((lane, seq)) && !waits.iter().any(|seen| lost.may_show(seen))
+                }
+                _ => true,
+            });
         }
     }
 
@@ -330,9 +371,9 @@ mod tests {
 
     type Reported<'a> = (usize, u64, &'a [Node], &'a Arc<[u8]>);
 
-    /// By lane: positions of the records that a node applies.
-    fn recovered(me: Node, stable: u64, reported: &[Reported<'_>]) -> [Vec<u64>; 2] {
-        let [(one, _), (other, _)] = keys();
+    /// By lane: the records that a node applies.
+    fn queues(me: Node, stable: u64, reported: &[Reported<'_>]) -> Queues {
+        let [(one, _), _] = keys();
         let mut known = vec![BTreeMap::new(); LANES];
         for (lane, seq, by, record) in reported {
             known[*lane].insert(*seq, (by.iter().copied().collect::<NodeSet>(), (*record).clone()));
@@ -340,8 +381,35 @@ mod tests {
         let followers = |slot, _| NodeSet::of(if slot == one { A } else { B });
         let known = (known, [stable; LANES]);
         let recovery = OwnersRecovery::new(me, known, ([stable; LANES], [1; LANES]), &followers);
-        let (queues, _) = recovery.run();
+        recovery.run().0
+    }
+
+    /// Positions of the records that a node applies, in the lanes of the two slots.
+    fn recovered(me: Node, stable: u64, reported: &[Reported<'_>]) -> [Vec<u64>; 2] {
+        let [(one, _), (other, _)] = keys();
+        let queues = queues(me, stable, reported);
         [one, other].map(|slot| queues[lane_of(slot)].keys().copied().collect())
+    }
+
+    #[test]
+    fn a_reply_that_shows_a_lost_commit_is_lost_with_it() {
+        let [(one, _), (other, _)] = keys();
+        let (first, second) = (lane_of(one), lane_of(other));
+        let Records { commit, part, .. } = &records();
+        let mut room = Vec::new();
+        let waits = Parts::of(&mut room, [(second, 2)].into_iter());
+        let answer =
+            |slot, waits| record(&Record::Answer { slot, oseq: 1, waits, reply: Some(b"+OK\r\n") });
+        let [here, beside] = [answer(one, Parts::default()), answer(7, waits)];
+        let third = (0..LANES).find(|lane| ![first, second].contains(lane)).unwrap();
+        let answers = [(first, 3, &[A][..], &here), (third, 1, &[A], &beside)];
+        let applied = |by_b: &[Reported<'_>]| {
+            let reported = [&[(first, 2, &[A][..], commit)][..], by_b, &answers].concat();
+            let queues = queues(A, 0, &reported);
+            answers.map(|(lane, seq, ..)| queues[lane].contains_key(&seq))
+        };
+        assert_eq!(applied(&[(second, 2, &[B], part)]), [true, true]);
+        assert_eq!(applied(&[]), [false, false]);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use crate::inbox::Inbox;
 use crate::lanes::lane_of;
 use crate::mutation::{Mutation, is_broken};
-use crate::owners_recovery::OwnersRecovery;
+use crate::owners_recovery::{Lost, OwnersRecovery};
 use crate::slot::{Slot, SlotSet, slot_of};
 use crate::slot_map::{Node, SlotMap};
 use crate::view::{Identity, NodeSet};
@@ -222,7 +222,12 @@ impl DeadMember {
     /// owned it applies the records that any other owner has. Each owner has a prefix of the slot's
     /// records without gaps, so the longest prefix is the result. Records that the origins of their
     /// commands keep are appended to it, and commits of several slots ([`OwnersRecovery`]).
-    pub fn decide_by_owners(&mut self, me: Node, former: &[FormerPrimary], inboxes: &mut [Inbox]) {
+    pub fn decide_by_owners(
+        &mut self,
+        me: Node,
+        former: &[FormerPrimary],
+        inboxes: &mut [Inbox],
+    ) -> Lost {
         for (lane, inbox) in inboxes.iter().enumerate() {
             for (seq, record) in inbox.queued() {
                 add(&mut self.known[lane], me, *seq, record);
@@ -233,12 +238,13 @@ impl DeadMember {
         let ended = std::array::from_fn(|lane| inboxes[lane].end_epoch);
         let followers = |slot, epoch| self.followers(former, slot, epoch);
         let recovery = OwnersRecovery::new(me, (known, self.stable), (applied, ended), &followers);
-        let (queues, last) = recovery.run();
+        let (queues, last, lost) = recovery.run();
         for (lane, (inbox, queue)) in inboxes.iter_mut().zip(queues).enumerate() {
             let cut = self.upto[lane].max(inbox.received()).max(last[lane]);
             inbox.replace_queue(queue.into_iter().collect(), cut);
         }
         self.stage = Stage::Applying;
+        lost
     }
 
     /// The owners that contribute to the recovery of a slot's changes from the view of an epoch.

@@ -3,7 +3,8 @@
 use super::{Host, Node, others};
 use crate::lanes::lane_of;
 use crate::mutation::{Mutation, is_broken};
-use crate::origin::Sent;
+use crate::origin::{HeldAnswer, Sent};
+use crate::owners_recovery::Lost;
 use crate::reconcile::{DeadMember, FormerPrimary, Stage};
 use crate::slot::{Slot, SlotSet};
 use crate::slot_map::{Node as Number, common_runs};
@@ -234,12 +235,14 @@ impl Node {
             let (of, since) = (dead.identity, dead.since);
             let Some(inboxes) = self.inboxes.get_mut(&of) else { continue };
             if dead.stage == Stage::Collecting && dead.is_reported_by(members) {
-                match self.holdings.is_some() {
-                    true => dead.decide_by_owners(me, &self.former, inboxes),
-                    false => dead.decide(inboxes),
+                if self.holdings.is_some() {
+                    let lost = dead.decide_by_owners(me, &self.former, inboxes);
+                    self.drop_lost_answers(of, lost);
+                } else {
+                    dead.decide(inboxes);
                 }
             }
-            if dead.stage != Stage::Applying {
+            if self.dead[at].stage != Stage::Applying {
                 continue;
             }
             self.advance(of, host);
@@ -267,6 +270,21 @@ impl Node {
             self.dead.iter().filter(|dead| is_over(dead)).map(|dead| dead.identity).collect();
         self.dead.retain(|dead| !over.contains(&dead.identity));
         self.inboxes.retain(|identity, _| !over.contains(identity));
+    }
+
+    /// Discards a dead node's answers that have observed changes which are lost.
+    fn drop_lost_answers(&mut self, of: Identity, lost: Lost) {
+        let shows = |held: &HeldAnswer| {
+            held.from == of && held.waits.iter().any(|&seen| lost.may_show(seen))
+        };
+        for queue in self.origin.queues.values_mut() {
+            for flight in &mut queue.flights {
+                flight.answer.take_if(|held| shows(held));
+            }
+        }
+        for parked in self.origin.parked.values_mut() {
+            parked.answer.take_if(|held| shows(held));
+        }
     }
 
     /// Discards a dead node's answers that still wait for effects which died with it: the commands
