@@ -162,7 +162,7 @@ fn plan_of(name: &str, fault: Fault) -> Plan {
         "answer-alone" | "show-unsafe" | "ignore-kept" => of_two,
         "append-anyway" => Plan { seed: 30, ops: 1500, copies: Some(3), deaths: 2, ..of_two },
         "forget-past-owners" => Plan { seed: 200, ..of_two },
-        "overtake-others" => Plan { seed: 2040, copies: Some(3), ..of_two },
+        "overtake-others" => Plan { seed: 2230, copies: Some(3), ..of_two },
         "recover-parts" => Plan { seed: 30, copies: Some(3), ..of_two },
         "answer-lost" => Plan { seed: 1_795_968_707_793_113_696, ops: 1000, ..of_two },
         "forget-reads" => Plan { seed: 50, copies: Some(3), ..of_two },
