@@ -52,7 +52,7 @@ pub(crate) struct OwnersRecovery<'f> {
     lost: Lost,
 }
 
-/// By lane: the first position whose change is lost; `u64::MAX` if none is.
+/// By lane: position of the first lost change; `u64::MAX` if none is lost.
 #[derive(Clone, Copy)]
 pub(crate) struct Lost([u64; LANES]);
 
@@ -108,8 +108,8 @@ impl<'f> OwnersRecovery<'f> {
         }
     }
 
-    /// Decides on all records. Returns those to apply here, by lane the last position of a commit of
-    /// several slots that is recovered, and what is lost.
+    /// Decides on all records. Returns those to apply here, by lane the last position of a
+    /// recovered commit of several slots, and the lost positions.
     pub fn run(mut self) -> (Queues, [u64; LANES], Lost) {
         loop {
             let mut has_moved = false;
