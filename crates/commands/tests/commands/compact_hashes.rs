@@ -12,7 +12,7 @@ fn counts(client: &Client) -> (usize, usize) {
     (schemas, keys)
 }
 
-/// Lets hashes of so many fields become compact when they are written.
+/// Sets the number of fields from which hashes become compact when they are written.
 fn sharing(min: i64, max: i64) -> Client {
     let client = Client::new();
     let limits = client.exec.ks.keyspace().limits();

@@ -68,7 +68,7 @@ fn read_your_writes(backend: &str) {
                         _ => format!("@t:{{{tag}}}"),
                     };
                     assert_eq!(total(&mut client, "i", &query), 1, "{query}");
-                    // What others were told is found as well.
+                    // Replies to other clients are found as well.
                     let other = (me + round) % connections;
                     let seen = written[other as usize].load(SeqCst);
                     if seen > 0 {

@@ -73,8 +73,8 @@ impl Server {
         self.online_backup.lock().borrowed.is_some()
     }
 
-    /// Goes on with the backup; called about ten times a second, by one thread, which holds
-    /// nothing.
+    /// Continues the backup; called about ten times a second, by one thread, which holds no
+    /// lock.
     pub(crate) fn tend_backup(self: &Arc<Self>, ks: &mut Handle, config: &Config) {
         let (phase, is_seal_wanted, ended_at) = {
             let backup = self.online_backup.lock();

@@ -162,12 +162,12 @@ impl<'a> Parser<'a> {
         std::mem::replace(&mut self.token, next)
     }
 
-    /// Goes on if the token is of `kind`, else fails.
+    /// Consumes the token if it is of `kind`, else fails.
     fn expect(&mut self, kind: TokenKind) -> Result<Token, QueryError> {
         if self.token.kind == kind { Ok(self.advance()) } else { Err(self.unexpected()) }
     }
 
-    /// Goes on if the token is of `kind`.
+    /// Consumes the token if it is of `kind`.
     fn accept(&mut self, kind: TokenKind) -> bool {
         let found = self.token.kind == kind;
         if found {
