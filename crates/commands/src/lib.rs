@@ -91,6 +91,7 @@ pub use reply_slots::{Merge, ReplySlots, part_of};
 pub use server::module::{NO_MODULES, built_in_modules};
 pub use server::state::ServerState;
 pub use server::stats::Shared;
+pub use search::{OnOom, SearchDefaults, SearchSettings, SearchState};
 pub use session::{Extras, Replies, Session, Transaction};
 pub use shown::ShownSlots;
 pub use sketches::{CuckooDefaults, SketchDefaults};

@@ -59,6 +59,11 @@ impl<'a> Arguments<'a> {
         u64::try_from(number).map_err(|_| bad(option, BOUNDS))
     }
 
+    /// The error of a number that is too small or too large.
+    pub fn out_of_bounds(option: &str) -> Fail {
+        bad(option, BOUNDS)
+    }
+
     /// A number of arguments, and those.
     pub fn list(&mut self, option: &str) -> Result<&'a [&'a [u8]], Fail> {
         let len = usize::try_from(self.number(option)?).map_err(|_| bad(option, BOUNDS))?;

@@ -197,6 +197,12 @@ impl<'q> Run<'q> {
         next >= rows_end
     }
 
+    /// Takes the hits of the last step, in the order of their rows: for queries that need all.
+    pub fn take_hits(&mut self) -> Vec<Hit> {
+        let hits = std::mem::take(&mut self.top).into_sorted_vec();
+        hits.into_iter().map(|candidate| candidate.hit).collect()
+    }
+
     /// The result so far.
     pub fn finish(self) -> Found {
         let hits = self.top.into_sorted_vec().into_iter().map(|candidate| candidate.hit);

@@ -70,7 +70,7 @@ pub use table::{Group, Mutability, Param};
 pub use tls::Tls;
 pub use types::{
     AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DialectChoice, Fixed,
-    IdentityField, IoBackend, MaxmemoryPolicy, OomAdjustment, OomScores, OutputBufferLimit,
+    IdentityField, IoBackend, MaxmemoryPolicy, OnOom, OnTimeout, OomAdjustment, OomScores, OutputBufferLimit,
     OutputBufferLimits, PeerNames, Percentiles, Permission, PreloadFile, ProcTitleTemplate,
     Supervised, Text, VersionCheck, Word,
 };
