@@ -32,9 +32,8 @@ impl<'c> Columns<'c> {
             return row;
         }
         let document = self.contents.documents().get(hit.row);
-        let is_current = document.is_some_and(|document| {
-            document.stamp <= self.stamp && document.key == hit.key
-        });
+        let is_current = document
+            .is_some_and(|document| document.stamp <= self.stamp && document.key == hit.key);
         let version = match is_current {
             true => None,
             false => self.version(hit.row),

@@ -31,9 +31,10 @@ impl Row {
     /// Bytes of the row.
     pub fn footprint(&self) -> usize {
         let values = self.values.iter().flatten().map(Value::footprint).sum::<usize>();
-        let extra = self.extra.iter().map(|(name, value)| {
-            name.len() + value.footprint() + size_of::<(Box<[u8]>, Value)>()
-        });
+        let extra = self
+            .extra
+            .iter()
+            .map(|(name, value)| name.len() + value.footprint() + size_of::<(Box<[u8]>, Value)>());
         size_of::<Self>()
             + self.values.capacity() * size_of::<Option<Value>>()
             + values
@@ -259,7 +260,13 @@ impl Pipeline {
         let found = (next..self.states.len())
             .find(|&at| is_blocking(&self.states[at]) || counts(&self.plan.stages[at]));
         match found {
-            Some(at) if counts(&self.plan.stages[at]) => self.end(),
+            Some(at) if counts(&self.plan.stages[at]) => {
+                let is_group = |stage: &Stage| matches!(stage, Stage::Group(..));
+                if self.plan.stages[at..].iter().any(is_group) {
+                    self.total = 0;
+                }
+                self.end();
+            }
             Some(at) => {
                 if let State::Group(groups) = &self.states[at] {
                     self.total = groups.len();
@@ -285,16 +292,14 @@ impl Pipeline {
         let plan = self.plan.clone();
         for (at, stage) in plan.stages.iter().enumerate().skip(first) {
             match (stage, &mut self.states[at]) {
-                (Stage::Load(load), _) => {
-                    match load_row(load, &mut row, documents) {
-                        Ok(true) => self.order_extra(&mut row),
-                        Ok(false) => return Ok(()),
-                        Err(error) => {
-                            self.waiting = Some((row, at));
-                            return Err(error);
-                        }
+                (Stage::Load(load), _) => match load_row(load, &mut row, documents) {
+                    Ok(true) => self.order_extra(&mut row),
+                    Ok(false) => return Ok(()),
+                    Err(error) => {
+                        self.waiting = Some((row, at));
+                        return Err(error);
                     }
-                }
+                },
                 (Stage::Apply(expression, slot), _) => match evaluate(expression, &row.values) {
                     Ok(value) => row.values[*slot] = Some(value),
                     Err(error) => {
@@ -350,11 +355,7 @@ impl Pipeline {
     }
 }
 
-fn load_row<D: Documents>(
-    load: &Load,
-    row: &mut Row,
-    documents: &mut D,
-) -> Result<bool, D::Error> {
+fn load_row<D: Documents>(load: &Load, row: &mut Row, documents: &mut D) -> Result<bool, D::Error> {
     for (source, slot) in &load.fields {
         if *source == Source::Key {
             row.values[*slot] = row.key.as_ref().map(|key| Value::Text(key.clone()));

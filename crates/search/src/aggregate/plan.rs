@@ -28,6 +28,8 @@ pub struct Plan {
     pub reads_documents: bool,
     /// Whether rows have the keys of their documents.
     pub keeps_keys: bool,
+    /// Number of results of a page without an order. A cursor is not over once it gave so many.
+    pub page: Option<usize>,
     /// Slot of the first property that results are sorted by.
     pub sort_key: Option<usize>,
     /// Names and slots of results.
@@ -41,8 +43,14 @@ pub(super) enum Stage {
     Load(Load),
     Apply(Expression, usize),
     Filter(Expression),
-    Sort { keys: SortKeys, most: usize },
-    Page { offset: usize, count: usize },
+    Sort {
+        keys: SortKeys,
+        most: usize,
+    },
+    Page {
+        offset: usize,
+        count: usize,
+    },
     /// Counts rows and gives none: `LIMIT 0 0`.
     Count,
     /// The number of slots is that of the results.
@@ -132,6 +140,7 @@ impl Plan {
             computed: HashSet::new(),
             group: None,
             sort_key: None,
+            page: None,
             slots: 0,
             results_max,
         };
@@ -140,7 +149,7 @@ impl Plan {
             builder.step(step)?;
         }
         builder.end_phase();
-        let Builder { lookup, columns, stages, slots, sort_key, .. } = builder;
+        let Builder { lookup, columns, stages, slots, sort_key, page, .. } = builder;
         let is_blocking =
             |stage: &Stage| matches!(stage, Stage::Sort { .. } | Stage::Group(..) | Stage::Count);
         let first = stages.iter().position(is_blocking).unwrap_or(stages.len());
@@ -155,6 +164,7 @@ impl Plan {
             reads_documents: reads(&stages[..first]),
             keeps_keys: stages.iter().any(loads),
             sort_key,
+            page,
             names: lookup.names().to_vec(),
             stages,
         })
@@ -177,6 +187,7 @@ struct Builder<'s> {
     /// The last group step.
     group: Option<usize>,
     sort_key: Option<usize>,
+    page: Option<usize>,
     slots: usize,
     results_max: usize,
 }
@@ -302,9 +313,9 @@ impl Builder<'_> {
         if let Some(names) = &arrange.sort {
             let mut keys = Vec::with_capacity(names.len());
             for &(name, is_descending) in names {
-                let slot = self.property(name).ok_or_else(|| {
-                    [b"Property `", name, b"` not loaded nor in schema"].concat()
-                })?;
+                let slot = self
+                    .property(name)
+                    .ok_or_else(|| [b"Property `", name, b"` not loaded nor in schema"].concat())?;
                 keys.push((slot, is_descending));
             }
             self.load_implied();
@@ -314,6 +325,7 @@ impl Builder<'_> {
                 self.stages.push(Stage::Sort { keys: keys.into(), most });
             }
         }
+        self.page = arrange.sort.is_none().then_some(count);
         self.stages.push(match count {
             0 => Stage::Count,
             _ => Stage::Page { offset, count },
@@ -352,7 +364,7 @@ impl Builder<'_> {
         self.group = Some(self.stages.len());
         self.stages.push(Stage::Group(Grouping { by: slots, reducers: resolved }, 0));
         self.lookup = after;
-        self.sort_key = None;
+        (self.sort_key, self.page) = (None, None);
         self.is_grouped = true;
         Ok(())
     }

@@ -59,9 +59,14 @@ impl<'w> Words<'w> {
     fn unknown(&self) -> Vec<u8> {
         let word = self.words[self.at - 1];
         let place = (self.at - 1).to_string();
-        let parts: [&[u8]; 6] =
-            [b"Unknown argument `", word, b"` at position ", place.as_bytes(), b" for ",
-             self.function];
+        let parts: [&[u8]; 6] = [
+            b"Unknown argument `",
+            word,
+            b"` at position ",
+            place.as_bytes(),
+            b" for ",
+            self.function,
+        ];
         parts.concat()
     }
 }
@@ -202,13 +207,26 @@ pub(super) enum State {
     Sum(f64),
     /// The least or the greatest number.
     Extreme(Option<f64>),
-    Average { sum: f64, rows: u64 },
+    Average {
+        sum: f64,
+        rows: u64,
+    },
     /// Number, mean and sum of squared differences (Welford).
-    Deviation { count: u64, mean: f64, squares: f64 },
+    Deviation {
+        count: u64,
+        mean: f64,
+        squares: f64,
+    },
     Numbers(Vec<f64>),
-    List { seen: HashSet<u64>, items: Vec<Value> },
+    List {
+        seen: HashSet<u64>,
+        items: Vec<Value>,
+    },
     First(Option<(Option<Value>, Option<Value>)>),
-    Sample { seen: u64, items: Vec<Value> },
+    Sample {
+        seen: u64,
+        items: Vec<Value>,
+    },
 }
 
 impl State {
@@ -228,12 +246,7 @@ impl State {
     }
 
     /// Adds a row; returns the growth in bytes.
-    pub fn add(
-        &mut self,
-        reducer: &Reducer,
-        row: &[Option<Value>],
-        hasher: &mut Hasher,
-    ) -> usize {
+    pub fn add(&mut self, reducer: &Reducer, row: &[Option<Value>], hasher: &mut Hasher) -> usize {
         let value = row.get(reducer.slot).and_then(Option::as_ref);
         let number = value.and_then(Value::number);
         match self {
@@ -267,7 +280,9 @@ impl State {
                 }
             }
             State::First(first) => return add_first(first, reducer.kind, value, row),
-            State::Distinct(_) | State::Registers(_) | State::List { .. }
+            State::Distinct(_)
+            | State::Registers(_)
+            | State::List { .. }
             | State::Sample { .. } => {
                 return value.map_or(0, |value| self.add_value(reducer.kind, value, hasher));
             }

@@ -55,19 +55,15 @@ pub struct Reduce<'a> {
 pub struct Arrange<'a> {
     /// Properties to sort by, without `@`, and whether high values are first.
     pub sort: Option<Vec<(&'a [u8], bool)>>,
-    /// Number of sorted results (`MAX`); 0 for the default.
-    pub most: usize,
-    /// Offset and number of results.
-    pub limit: Option<(usize, usize)>,
+    /// Number of results to skip.
+    pub offset: usize,
+    /// Number of results: the last of `LIMIT` and `SORTBY ... MAX`.
+    pub count: Option<usize>,
 }
 
 impl Arrange<'_> {
     /// Offset and number of results.
     pub fn page(&self) -> (usize, usize) {
-        match (self.limit, self.most) {
-            (Some(limit), _) => limit,
-            (None, 0) => (0, SORTED_DEFAULT),
-            (None, most) => (0, most),
-        }
+        (self.offset, self.count.unwrap_or(SORTED_DEFAULT))
     }
 }

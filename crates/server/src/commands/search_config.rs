@@ -49,7 +49,11 @@ const PARAMETERS: &[Parameter] = &[
     row("TIMEOUT", Source::Number("search-timeout", 0), "Milliseconds after which a query ends"),
     row("FRISOINI", Source::Fixed(None), "Dictionary of Chinese words"),
     row("ON_TIMEOUT", Source::Word("search-on-timeout"), "What happens then: RETURN or FAIL"),
-    row("MIN_PHONETIC_TERM_LEN", Source::Fixed(Some("3")), "Shortest word that is compared by sound"),
+    row(
+        "MIN_PHONETIC_TERM_LEN",
+        Source::Fixed(Some("3")),
+        "Shortest word that is compared by sound",
+    ),
     row("GC_POLICY", Source::Fixed(Some("fork")), "Way of collecting"),
     row(
         "CURSOR_MAX_IDLE",

@@ -65,19 +65,14 @@ impl Reader<'_, '_, '_> {
         let is_there = self.with_document(key, |hash| {
             for &(field, slot) in &plan.columns {
                 let source = &schema.fields[field].source;
-                row.values[slot] =
-                    value_of(hash, source, |text| column_value(schema, field, text));
+                row.values[slot] = value_of(hash, source, |text| column_value(schema, field, text));
             }
         })?;
         Ok(is_there.then_some(row))
     }
 
     /// Calls `work` with the hash of a document that matches; returns whether it does.
-    fn with_document(
-        &mut self,
-        key: &[u8],
-        work: impl FnOnce(&HashRef<'_>),
-    ) -> Result<bool, Fail> {
+    fn with_document(&mut self, key: &[u8], work: impl FnOnce(&HashRef<'_>)) -> Result<bool, Fail> {
         self.ctx.pace(UNITS_PER_DOCUMENT)?;
         let Found { schema, condition } = self.found;
         let mut matches = false;
@@ -92,11 +87,7 @@ impl Reader<'_, '_, '_> {
     }
 }
 
-fn value_of(
-    hash: &HashRef<'_>,
-    name: &[u8],
-    make: impl FnOnce(&[u8]) -> Value,
-) -> Option<Value> {
+fn value_of(hash: &HashRef<'_>, name: &[u8], make: impl FnOnce(&[u8]) -> Value) -> Option<Value> {
     let (mut value, mut make) = (None, Some(make));
     read(hash, name, &mut |text| value = make.take().map(|make| make(text)));
     value

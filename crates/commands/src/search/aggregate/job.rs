@@ -230,13 +230,12 @@ impl Job {
             return Err(Fail::new(error.to_vec()));
         }
         // As in Redis, a reply of the full length is never known to be the last one.
-        let stays = self.chunk == Some(len) && len > 0;
+        let whole = self.wanted().min(self.pipeline.plan.page.unwrap_or(usize::MAX));
+        let stays = self.chunk.is_some() && len == whole && len > 0;
         let id = match (self.chunk, stays) {
             (None, _) => None,
             (Some(_), false) => Some(0),
-            (Some(_), true) => {
-                Some(id.unwrap_or_else(|| ctx.exec.shared.search.cursors.new_id()))
-            }
+            (Some(_), true) => Some(id.unwrap_or_else(|| ctx.exec.shared.search.cursors.new_id())),
         };
         write(ctx, self, len, id);
         self.id = id.unwrap_or(0);

@@ -79,8 +79,9 @@ impl<'a> AggregateOptions<'a> {
             b"GROUPBY" => self.steps.push(group(arguments)?),
             b"SORTBY" => sort(self.arrange(), arguments)?,
             b"LIMIT" => {
-                let limit = limit(arguments)?;
-                self.arrange().limit = Some(limit);
+                let (offset, count) = limit(arguments)?;
+                let arrange = self.arrange();
+                (arrange.offset, arrange.count) = (offset, Some(count));
             }
             b"APPLY" => {
                 let expression = arguments.value("APPLY/FILTER")?;
@@ -217,7 +218,8 @@ fn sort<'a>(arrange: &mut Arrange<'a>, arguments: &mut Arguments<'a>) -> Outcome
     if arguments.take("MAX") {
         let bad = "Bad arguments for MAX: Could not convert argument to expected type";
         let most = arguments.number("MAX").map_err(|_| Fail::fixed(bad))?;
-        arrange.most = usize::try_from(most).unwrap_or(usize::MAX);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        arrange.count = Some(most).filter(|&most| most > 0);
     }
     Ok(())
 }

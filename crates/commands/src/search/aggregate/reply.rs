@@ -114,8 +114,10 @@ fn write_map(reply: &mut dyn Reply, job: &mut Job, total: usize, len: usize) {
         reply.array(0);
     }
     reply.simple("warning");
-    let warnings: [Option<&[u8]>; 2] =
-        [job.warning.map(str::as_bytes), job.pipeline.error().filter(|_| job.pipeline.ready() == 0)];
+    let warnings: [Option<&[u8]>; 2] = [
+        job.warning.map(str::as_bytes),
+        job.pipeline.error().filter(|_| job.pipeline.ready() == 0),
+    ];
     reply.array(warnings.iter().flatten().count());
     for warning in warnings.into_iter().flatten() {
         match std::str::from_utf8(warning) {

@@ -57,10 +57,9 @@ fn apply(
         Operator::Or | Operator::And => Ok(Value::truth(right.is_true())),
         Operator::Equal => Ok(Value::truth(left.equals(&right))),
         Operator::NotEqual => Ok(Value::truth(!left.equals(&right))),
-        Operator::Less
-        | Operator::LessOrEqual
-        | Operator::Greater
-        | Operator::GreaterOrEqual => compare(operator, left, &right),
+        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
+            compare(operator, left, &right)
+        }
         _ => arithmetic(operator, left, &right),
     }
 }

@@ -83,8 +83,14 @@ impl Function {
 
     fn bad_count(self) -> EvalError {
         EvalError::new(match self {
-            Self::Log | Self::Log2 | Self::Exp | Self::Ceil | Self::Floor | Self::Abs
-            | Self::Sqrt | Self::Split => {
+            Self::Log
+            | Self::Log2
+            | Self::Exp
+            | Self::Ceil
+            | Self::Floor
+            | Self::Abs
+            | Self::Sqrt
+            | Self::Split => {
                 format!("Invalid number of arguments for {}", self.error_name())
             }
             Self::Format => "Need at least one argument for format".to_string(),
@@ -202,7 +208,5 @@ fn to_number(value: &Value) -> Result<Value> {
         Value::Null | Value::Array(_) => b"(null)",
     };
     let number = value.number().map(Value::Number);
-    number.ok_or_else(|| {
-        EvalError([b"to_number: cannot convert string '", text, b"'"].concat())
-    })
+    number.ok_or_else(|| EvalError([b"to_number: cannot convert string '", text, b"'"].concat()))
 }

@@ -17,9 +17,7 @@ pub(super) fn distance(
         [a, b] => (place(a)?, place(b)?),
         [a @ Value::Text(_), lon, lat] => (place(a)?, (coordinate(lon)?, coordinate(lat)?)),
         [lon, lat, b @ Value::Text(_)] => ((coordinate(lon)?, coordinate(lat)?), place(b)?),
-        [a, b, c, d] => {
-            ((coordinate(a)?, coordinate(b)?), (coordinate(c)?, coordinate(d)?))
-        }
+        [a, b, c, d] => ((coordinate(a)?, coordinate(b)?), (coordinate(c)?, coordinate(d)?)),
         _ => return Err(bad_count()),
     };
     let metres = haversine(a, b);

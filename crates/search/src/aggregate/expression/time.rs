@@ -10,8 +10,18 @@ const YEARS_MAX: i64 = i32::MAX as i64;
 const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 
 /// A date and a time of day.
@@ -43,8 +53,7 @@ impl Moment {
         let shifted = days.checked_add(719_468)?;
         let era = shifted.div_euclid(146_097);
         let of_era = shifted.rem_euclid(146_097);
-        let year_of_era =
-            (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
         let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let shifted_month = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
@@ -205,7 +214,8 @@ pub(super) fn parse(arguments: &[Value]) -> Result<Value, EvalError> {
     let text = Function::ParseTime.text(arguments, 0)?;
     let format = Function::ParseTime.text(arguments, 1)?;
     // As in C, nothing is set at first: the 0th of January 1900.
-    let mut parsed = Parsed { moment: Moment { year: 1900, ..Moment::default() }, ..Parsed::default() };
+    let mut parsed =
+        Parsed { moment: Moment { year: 1900, ..Moment::default() }, ..Parsed::default() };
     let mut rest = text;
     match parse_format(&mut parsed, &mut rest, format) {
         None => Ok(Value::Null),
@@ -299,9 +309,9 @@ fn name(text: &mut &[u8], names: &[&str]) -> Option<i64> {
     *text = text.trim_ascii_start();
     for (number, name) in names.iter().enumerate() {
         for len in [name.len(), name.len().min(3)] {
-            let found = text.get(..len).is_some_and(|start| {
-                start.eq_ignore_ascii_case(&name.as_bytes()[..len])
-            });
+            let found = text
+                .get(..len)
+                .is_some_and(|start| start.eq_ignore_ascii_case(&name.as_bytes()[..len]));
             if found {
                 *text = &text[len..];
                 return Some(number as i64);
