@@ -71,6 +71,9 @@ impl<'w> Words<'w> {
     }
 }
 
+/// Returns the slot of a property, or an error for the user.
+type Properties<'p> = &'p mut dyn FnMut(&[u8]) -> Result<usize, Vec<u8>>;
+
 /// Resolves a reducer. `property` returns the slot of a name.
 ///
 /// # Errors
@@ -78,7 +81,7 @@ impl<'w> Words<'w> {
 pub(super) fn resolve(
     function: &[u8],
     arguments: &[&[u8]],
-    property: &mut dyn FnMut(&[u8]) -> Result<usize, Vec<u8>>,
+    property: Properties<'_>,
 ) -> Result<Reducer, Vec<u8>> {
     let upper = function.to_ascii_uppercase();
     let mut words = Words { function: &upper, words: arguments, at: 0 };
@@ -154,10 +157,7 @@ fn sample(words: &mut Words<'_>) -> Result<Kind, Vec<u8>> {
     }
 }
 
-fn first_value(
-    words: &mut Words<'_>,
-    property: &mut dyn FnMut(&[u8]) -> Result<usize, Vec<u8>>,
-) -> Result<Kind, Vec<u8>> {
+fn first_value(words: &mut Words<'_>, property: Properties<'_>) -> Result<Kind, Vec<u8>> {
     match words.next() {
         None => return Ok(Kind::FirstValue(None)),
         Some(word) if !word.eq_ignore_ascii_case(b"BY") => return Err(words.unknown()),
