@@ -67,6 +67,7 @@ mod script_libraries;
 mod scripts;
 mod search;
 mod search_peer;
+mod search_texts;
 mod server;
 mod sets;
 mod sketches_peer;

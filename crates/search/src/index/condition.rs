@@ -3,6 +3,7 @@
 
 use crate::index::document::Document;
 use crate::index::schema::{FieldKind, Schema, fold};
+use crate::index::words::Words;
 use crate::query::ast::{Node, NodeKind, NumericRange, Pattern, TagValue};
 use crate::query::unescape;
 use crate::structures::numbers::Range;
@@ -43,6 +44,8 @@ pub enum Condition {
     Any(Vec<Condition>),
     /// Not this.
     Not(Box<Condition>),
+    /// A query with words, of which parts may be other conditions. It is no part of another one.
+    Words(Words),
 }
 
 /// A test of a folded tag.
@@ -80,7 +83,7 @@ impl Condition {
             NodeKind::Tag { field, values } => Self::of_tags(field, values, schema)?,
             NodeKind::Numeric(range) => Self::of_range(range, schema),
             NodeKind::Missing { field } => Self::of_missing(field, schema)?,
-            // Fields of these kinds do not exist yet: texts, places, shapes, vectors.
+            // Words are resolved by `Words`. Places, shapes, vectors are not indexed yet.
             NodeKind::Empty
             | NodeKind::Term(_)
             | NodeKind::Phrase(_)
@@ -175,6 +178,7 @@ impl Condition {
                 conditions.iter().any(|condition| condition.matches(document))
             }
             Condition::Not(condition) => !condition.matches(document),
+            Condition::Words(words) => words.matches(document),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Walks over the documents of a condition on texts, in ascending order of rows, with scores.
 
-use super::scores::Scoring;
+use super::explanation::Explanation;
+use super::scores::{LeafKind, Scoring};
 use crate::structures::postings::PostingCursor;
 use crate::structures::texts::Length;
 use std::cmp::Reverse;
@@ -24,6 +25,8 @@ pub trait Rows {
 pub trait ScoredRows: Rows {
     /// The part of the condition in the score of the current row.
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64;
+    /// Explains the part of the condition in the score of the current row.
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation;
     /// Adds the positions in the current row, in no order. False if the condition has none.
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool;
     /// Distance between the words of the current row, at least 1.
@@ -37,14 +40,28 @@ pub trait ScoredRows: Rows {
 /// A walk of any kind.
 pub type BoxedRows<'t> = Box<dyn ScoredRows + 't>;
 
+/// Figures of a term or a tag in a score.
+#[derive(Clone, Copy, Debug)]
+pub struct LeafFigures<'t> {
+    /// Text of the term.
+    pub name: &'t [u8],
+    /// Kind of the condition.
+    pub kind: LeafKind,
+    /// Factor of the term's frequency.
+    pub factor: f64,
+    /// Weight of the condition.
+    pub weight: f64,
+}
+
 /// Documents of one term.
 pub(super) struct TermRows<'t> {
     cursor: PostingCursor<'t>,
     /// Fields that count; all if none.
     fields: Option<u128>,
-    factor: f64,
-    weight: f64,
+    figures: LeafFigures<'t>,
     len: usize,
+    /// Rows from this on are not tested.
+    limit: u32,
     scratch: Vec<u32>,
 }
 
@@ -52,18 +69,21 @@ impl<'t> TermRows<'t> {
     pub fn new(
         cursor: PostingCursor<'t>,
         fields: Option<u128>,
-        factor: f64,
-        weight: f64,
+        figures: LeafFigures<'t>,
         len: usize,
+        limit: u32,
     ) -> Self {
-        let mut rows = Self { cursor, fields, factor, weight, len, scratch: Vec::new() };
+        let mut rows = Self { cursor, fields, figures, len, limit, scratch: Vec::new() };
         rows.settle();
         rows
     }
 
+    #[inline]
     fn settle(&mut self) {
         if let Some(fields) = self.fields {
-            while self.cursor.current().is_some() && self.cursor.mask() & fields == 0 {
+            while self.cursor.current().is_some_and(|row| row < self.limit)
+                && self.cursor.mask() & fields == 0
+            {
                 self.cursor.advance();
             }
         }
@@ -82,6 +102,7 @@ impl Rows for TermRows<'_> {
         self.settle();
     }
 
+    #[inline]
     fn seek(&mut self, row: u32) {
         self.cursor.seek(row);
         self.settle();
@@ -91,13 +112,17 @@ impl Rows for TermRows<'_> {
 impl ScoredRows for TermRows<'_> {
     #[inline]
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
-        scoring.term(self.factor, self.weight, self.cursor.frequency(), length)
+        scoring.leaf(&self.figures, self.cursor.frequency(), length)
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        Explanation::of_leaf(scoring, &self.figures, self.cursor.frequency(), length)
     }
 
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool {
         self.cursor.positions(&mut self.scratch);
         positions.extend_from_slice(&self.scratch);
-        true
+        !self.scratch.is_empty()
     }
 
     fn estimate(&self) -> usize {
@@ -106,13 +131,14 @@ impl ScoredRows for TermRows<'_> {
 }
 
 /// Every document.
-pub(super) struct EveryRow<'t> {
+pub struct EveryRow<'t> {
     current: Option<u32>,
     end: u32,
     is_visible: &'t dyn Fn(u32) -> bool,
 }
 
 impl<'t> EveryRow<'t> {
+    /// The visible rows below `end`.
     pub fn new(end: u32, is_visible: &'t dyn Fn(u32) -> bool) -> Self {
         let mut rows = Self { current: None, end, is_visible };
         rows.find(0);
@@ -143,8 +169,12 @@ impl Rows for EveryRow<'_> {
 }
 
 impl ScoredRows for EveryRow<'_> {
-    fn score(&mut self, _: &Scoring, _: Length) -> f64 {
-        0.0
+    fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
+        scoring.leaf(&LeafFigures::EVERYTHING, 1, length)
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        Explanation::of_leaf(scoring, &LeafFigures::EVERYTHING, 1, length)
     }
 
     fn positions(&mut self, _: &mut Vec<u32>) -> bool {
@@ -157,9 +187,30 @@ impl ScoredRows for EveryRow<'_> {
 }
 
 /// Rows of a condition on something else than a text.
-pub(super) struct OtherRows<'t> {
+pub struct OtherRows<'t> {
+    /// The rows.
     pub rows: Box<dyn Rows + 't>,
+    /// Figures of the score.
+    pub figures: LeafFigures<'t>,
+    /// Upper bound of the number of rows.
     pub estimate: usize,
+}
+
+impl OtherRows<'_> {
+    /// Occurrences in the current document: an absence has none.
+    fn frequency(&self) -> u32 {
+        u32::from(self.figures.kind != LeafKind::Absence)
+    }
+}
+
+impl LeafFigures<'_> {
+    /// Figures of `*`.
+    pub const EVERYTHING: Self = LeafFigures::of(LeafKind::Everything, b"*");
+
+    /// Figures of a kind of condition with weight 1.
+    pub const fn of(kind: LeafKind, name: &'static [u8]) -> Self {
+        LeafFigures { name, kind, factor: 1.0, weight: 1.0 }
+    }
 }
 
 impl Rows for OtherRows<'_> {
@@ -177,8 +228,12 @@ impl Rows for OtherRows<'_> {
 }
 
 impl ScoredRows for OtherRows<'_> {
-    fn score(&mut self, _: &Scoring, _: Length) -> f64 {
-        0.0
+    fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
+        scoring.leaf(&self.figures, self.frequency(), length)
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        Explanation::of_leaf(scoring, &self.figures, self.frequency(), length)
     }
 
     fn positions(&mut self, _: &mut Vec<u32>) -> bool {
@@ -187,6 +242,46 @@ impl ScoredRows for OtherRows<'_> {
 
     fn estimate(&self) -> usize {
         self.estimate
+    }
+}
+
+/// Given rows, in ascending order.
+pub struct GivenRows<'r> {
+    /// The rows that are left.
+    pub rows: &'r [u32],
+}
+
+impl Rows for GivenRows<'_> {
+    fn current(&self) -> Option<u32> {
+        self.rows.first().copied()
+    }
+
+    fn advance(&mut self) {
+        self.rows = self.rows.get(1..).unwrap_or_default();
+    }
+
+    fn seek(&mut self, row: u32) {
+        self.rows = &self.rows[self.rows.partition_point(|&own| own < row)..];
+    }
+}
+
+/// One row, if a document's earlier version matches.
+pub struct OneRow {
+    /// The row, until it was passed.
+    pub row: Option<u32>,
+}
+
+impl Rows for OneRow {
+    fn current(&self) -> Option<u32> {
+        self.row
+    }
+
+    fn advance(&mut self) {
+        self.row = None;
+    }
+
+    fn seek(&mut self, row: u32) {
+        self.row = self.row.filter(|&own| own >= row);
     }
 }
 
@@ -277,6 +372,13 @@ impl ScoredRows for AnyRows<'_> {
         sum * self.weight
     }
 
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        let score = self.score(scoring, length);
+        let mut parts = Vec::new();
+        self.counted(|child| parts.push(child.explain(scoring, length)));
+        Explanation::of_many(scoring.scorer, self.weight, score, parts)
+    }
+
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool {
         let mut has_any = false;
         self.matched(|child| has_any |= child.positions(positions));
@@ -316,14 +418,24 @@ pub(super) struct AllRows<'t> {
     children: Vec<BoxedRows<'t>>,
     /// Index in `children` of each child of the query.
     order: Vec<usize>,
+    /// Index in `children` of each child, as their scores are added: by rarity, or in the order of
+    /// the query if that matters to the condition, as in Redis.
+    added: Vec<usize>,
     window: Option<Window>,
     weight: f64,
+    /// Rows from this on are not tested.
+    limit: u32,
     current: Option<u32>,
     lists: Vec<Vec<u32>>,
 }
 
 impl<'t> AllRows<'t> {
-    pub fn new(children: Vec<BoxedRows<'t>>, window: Option<Window>, weight: f64) -> Self {
+    pub fn new(
+        children: Vec<BoxedRows<'t>>,
+        window: Option<Window>,
+        weight: f64,
+        limit: u32,
+    ) -> Self {
         let mut sorted: Vec<_> = children.into_iter().enumerate().collect();
         sorted.sort_by_key(|(_, child)| child.estimate());
         let mut order = vec![0; sorted.len()];
@@ -332,7 +444,9 @@ impl<'t> AllRows<'t> {
         }
         let children: Vec<_> = sorted.into_iter().map(|(_, child)| child).collect();
         let lists = vec![Vec::new(); children.len()];
-        let mut rows = Self { children, order, window, weight, current: None, lists };
+        let keeps_order = window.is_some_and(|window| window.in_order);
+        let added = if keeps_order { order.clone() } else { (0..children.len()).collect() };
+        let mut rows = Self { children, order, added, window, weight, limit, current: None, lists };
         rows.settle();
         rows
     }
@@ -341,7 +455,7 @@ impl<'t> AllRows<'t> {
     fn settle(&mut self) {
         loop {
             self.current = self.common();
-            if self.current.is_none() || self.is_close() {
+            if self.current.is_none_or(|row| row >= self.limit) || self.is_close() {
                 return;
             }
             self.children[0].advance();
@@ -352,7 +466,7 @@ impl<'t> AllRows<'t> {
         let (first, others) = self.children.split_first_mut()?;
         let mut row = first.current()?;
         let mut at = 0;
-        while at < others.len() {
+        while at < others.len() && row < self.limit {
             others[at].seek(row);
             let current = others[at].current()?;
             if current == row {
@@ -406,8 +520,18 @@ impl Rows for AllRows<'_> {
 
 impl ScoredRows for AllRows<'_> {
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
-        let scores = self.children.iter_mut().map(|child| child.score(scoring, length));
-        scores.fold(0.0, |sum, score| sum + score) * self.weight
+        let mut sum = 0.0;
+        for &at in &self.added {
+            sum += self.children[at].score(scoring, length);
+        }
+        sum * self.weight
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        let score = self.score(scoring, length);
+        let added = self.added.iter();
+        let parts = added.map(|&at| self.children[at].explain(scoring, length)).collect();
+        Explanation::of_many(scoring.scorer, self.weight, score, parts)
     }
 
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool {
@@ -420,9 +544,9 @@ impl ScoredRows for AllRows<'_> {
 
     fn distance(&mut self) -> u32 {
         let mut lists = Vec::new();
-        for child in &mut self.children {
+        for &at in &self.added {
             let mut positions = Vec::new();
-            if child.positions(&mut positions) {
+            if self.children[at].positions(&mut positions) {
                 positions.sort_unstable();
                 lists.push(positions);
             }
@@ -437,25 +561,35 @@ impl ScoredRows for AllRows<'_> {
 
 /// Documents that `child` does not have.
 pub(super) struct WithoutRows<'t> {
-    pub all: EveryRow<'t>,
-    pub child: BoxedRows<'t>,
+    all: BoxedRows<'t>,
+    child: Option<BoxedRows<'t>>,
+    weight: f64,
+    /// Rows from this on are not tested.
+    limit: u32,
 }
 
 impl<'t> WithoutRows<'t> {
-    pub fn new(all: EveryRow<'t>, child: BoxedRows<'t>) -> Self {
-        let mut rows = Self { all, child };
+    pub fn new(all: BoxedRows<'t>, child: Option<BoxedRows<'t>>, weight: f64, limit: u32) -> Self {
+        let mut rows = Self { all, child, weight, limit };
         rows.settle();
         rows
     }
 
     fn settle(&mut self) {
-        while let Some(row) = self.all.current() {
-            self.child.seek(row);
-            if self.child.current() != Some(row) {
+        let Some(child) = &mut self.child else { return };
+        while let Some(row) = self.all.current()
+            && row < self.limit
+        {
+            child.seek(row);
+            if child.current() != Some(row) {
                 return;
             }
             self.all.advance();
         }
+    }
+
+    fn figures(&self) -> LeafFigures<'static> {
+        LeafFigures { weight: self.weight, ..LeafFigures::of(LeafKind::Absence, b"") }
     }
 }
 
@@ -482,6 +616,10 @@ impl ScoredRows for WithoutRows<'_> {
         0.0
     }
 
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        Explanation::of_leaf(scoring, &self.figures(), 0, length)
+    }
+
     fn positions(&mut self, _: &mut Vec<u32>) -> bool {
         false
     }
@@ -493,15 +631,16 @@ impl ScoredRows for WithoutRows<'_> {
 
 /// Every document; those of `child` have a score.
 pub(super) struct MaybeRows<'t> {
-    pub all: EveryRow<'t>,
-    pub child: BoxedRows<'t>,
+    pub all: BoxedRows<'t>,
+    pub child: Option<BoxedRows<'t>>,
 }
 
-impl MaybeRows<'_> {
-    fn is_matched(&mut self) -> bool {
-        let Some(row) = self.all.current() else { return false };
-        self.child.seek(row);
-        self.child.current() == Some(row)
+impl<'t> MaybeRows<'t> {
+    /// The child, if it has the current row.
+    fn matched(&mut self) -> Option<&mut BoxedRows<'t>> {
+        let (row, child) = (self.all.current()?, self.child.as_mut()?);
+        child.seek(row);
+        (child.current() == Some(row)).then_some(child)
     }
 }
 
@@ -521,11 +660,25 @@ impl Rows for MaybeRows<'_> {
 
 impl ScoredRows for MaybeRows<'_> {
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
-        if self.is_matched() { self.child.score(scoring, length) } else { 0.0 }
+        self.matched().map_or(0.0, |child| child.score(scoring, length))
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        match self.matched() {
+            Some(child) => child.explain(scoring, length),
+            None => {
+                let figures = LeafFigures { weight: 0.0, ..LeafFigures::of(LeafKind::Other, b"") };
+                Explanation::of_leaf(scoring, &figures, 1, length)
+            }
+        }
     }
 
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool {
-        self.is_matched() && self.child.positions(positions)
+        self.matched().is_some_and(|child| child.positions(positions))
+    }
+
+    fn distance(&mut self) -> u32 {
+        self.matched().map_or(1, |child| child.distance())
     }
 
     fn estimate(&self) -> usize {
