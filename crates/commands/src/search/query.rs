@@ -10,11 +10,10 @@ use crate::search::open::{OpenIndex, name_argument, open};
 use crate::search::reply;
 use crate::search::words::{self, NamedScorer, WordOptions};
 use petrel_resp::Protocol;
-use petrel_search::index::condition::{Condition, Unsuitable};
+use petrel_search::index::condition::{Condition, Unsuitable, Words, WordsOptions};
 use petrel_search::index::live::Suspension;
 use petrel_search::index::schema::{FieldKind, Schema};
 use petrel_search::index::search::{FIRST_STEP, Found, Order, Query, Run};
-use petrel_search::index::words::{Words, WordsOptions};
 use petrel_search::query::ast::{Node, NumericRange};
 use petrel_search::query::{self, Dialect, Parameters, Scorer};
 use petrel_search::text::Language;
@@ -39,7 +38,7 @@ pub(super) struct Options<'a> {
     pub with_sort_keys: bool,
     /// The scorer, if one was named.
     pub scorer: Option<NamedScorer>,
-    /// What `SCORER HAMMING` compares payloads with.
+    /// The payload that `SCORER HAMMING` compares those of documents with.
     pub payload: Option<&'a [u8]>,
     words: WordOptions<'a>,
     highlights: Option<&'static str>,

@@ -127,19 +127,26 @@ fn write_score(reply: &mut dyn Reply, options: &Options<'_>, result: &Loaded) {
         match &result.explanation {
             Some(explanation) => write_explanation(reply, explanation),
             None => {
-                let text = format!("Document's score is {:.2}", result.score);
-                reply.bulk(text.as_bytes());
+                reply.simple(&format!("Document's score is {:.2}", result.score));
             }
         }
     }
 }
 
 fn write_explanation(reply: &mut dyn Reply, explanation: &Explanation) {
-    let Some(parts) = &explanation.parts else { return reply.bulk(&explanation.text) };
+    let Some(parts) = &explanation.parts else { return write_line(reply, &explanation.text) };
     reply.array(2);
-    reply.bulk(&explanation.text);
+    write_line(reply, &explanation.text);
     reply.array(parts.len());
     parts.iter().for_each(|part| write_explanation(reply, part));
+}
+
+/// A line of an explanation: a simple string, unless a tag in it is no line of text.
+fn write_line(reply: &mut dyn Reply, text: &[u8]) {
+    match std::str::from_utf8(text) {
+        Ok(text) if !text.contains(char::is_control) => reply.simple(text),
+        _ => reply.bulk(text),
+    }
 }
 
 fn write_payload(reply: &mut dyn Reply, result: &Loaded) {

@@ -1,4 +1,4 @@
-//! Words of a query: how its text is read and expanded, and which options change its tree.
+//! Words of a query: the parse of its text, its stems, and the options that change its tree.
 
 use crate::fail::Fail;
 use crate::search::query::Options;
@@ -32,7 +32,7 @@ pub(super) struct NamedScorer {
     normal: Normal,
 }
 
-/// How scores are brought to the range from 0 to 1.
+/// Ways of bringing scores to the range from 0 to 1.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Normal {
     No,

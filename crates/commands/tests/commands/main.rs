@@ -68,6 +68,7 @@ mod scripts;
 mod search;
 mod search_peer;
 mod search_texts;
+mod search_texts_peer;
 mod server;
 mod sets;
 mod sketches_peer;

@@ -128,13 +128,13 @@ fn scores_are_explained() {
         HSET d2 t "hello there big world" g a,b n 2 p abce => 4
         HSET d3 t "foo bar" g b n 3 => 3
         HSET d4 t "running hello runs" g b,abc n 4 => 3
-        FT.SEARCH i "(hello world)=>{$weight:3}" NOCONTENT WITHSCORES EXPLAINSCORE LIMIT 0 1 DIALECT 2 => [2 "d1" ["4" ["Final TFIDF : words TFIDF 12.00 * document score 1.00 / norm 3 / slop 1" [["(Weight 3.00 * total children TFIDF 4.00)" ["(TFIDF 1.00 = Weight 1.00 * TF 1 * IDF 1.00)" "(TFIDF 3.00 = Weight 1.00 * TF 3 * IDF 1.00)"]]]]]]
-        FT.SEARCH i "hello @n:[1 3] @g:{a}" NOCONTENT WITHSCORES EXPLAINSCORE SCORER BM25STD LIMIT 0 1 DIALECT 2 => [2 "d1" ["1.1703973710595084" ["Final BM25 : words BM25 1.17 * document score 1.00" [["(Weight 1.00 * children BM25 1.17)" ["a: (0.64 = IDF 0.69 * (F 1.00 * (k1 1.2 + 1)) / (F 1.00 + k1 1.2 * (1 - b 0.5 + b 0.5 * Doc Len 4 / Average Doc Len 3.00)))" "hello: (0.54 = IDF 0.36 * (F 3.00 * (k1 1.2 + 1)) / (F 3.00 + k1 1.2 * (1 - b 0.5 + b 0.5 * Doc Len 4 / Average Doc Len 3.00)))" "Irrelevant token -> score is 0"]]]]]]
-        FT.SEARCH i "~foo" NOCONTENT WITHSCORES EXPLAINSCORE SCORER BM25 LIMIT 1 1 DIALECT 2 => [4 "d1" ["0" ["Final BM25 : words BM25 0.00 * document score 1.00 / slop 1" ["(0.00 = Weight 0.00 * F 1 / (F 1 + k1 1.2 * (1 - b 0.5 + b 0.5 * Average Len 3.00)))"]]]]
-        FT.SEARCH i "(hello|foo)=>{$weight:2}" NOCONTENT WITHSCORES EXPLAINSCORE SCORER DISMAX LIMIT 0 1 DIALECT 2 => [4 "d1" ["6" ["6.00 = Weight 2.00 * children DISMAX 3.00" ["DISMAX 3.00 = Weight 1.00 * Frequency 3"]]]]
-        FT.SEARCH i hello NOCONTENT WITHSCORES EXPLAINSCORE SCORER DOCSCORE LIMIT 0 1 => [3 "d1" ["1" "Document\'s score is 1.00"]]
+        FT.SEARCH i "(hello world)=>{$weight:3}" NOCONTENT WITHSCORES EXPLAINSCORE LIMIT 0 1 DIALECT 2 => [2 "d1" ["4" [Final TFIDF : words TFIDF 12.00 * document score 1.00 / norm 3 / slop 1 [[(Weight 3.00 * total children TFIDF 4.00) [(TFIDF 1.00 = Weight 1.00 * TF 1 * IDF 1.00) (TFIDF 3.00 = Weight 1.00 * TF 3 * IDF 1.00)]]]]]]
+        FT.SEARCH i "hello @n:[1 3] @g:{a}" NOCONTENT WITHSCORES EXPLAINSCORE SCORER BM25STD LIMIT 0 1 DIALECT 2 => [2 "d1" ["1.1703973710595084" [Final BM25 : words BM25 1.17 * document score 1.00 [[(Weight 1.00 * children BM25 1.17) [a: (0.64 = IDF 0.69 * (F 1.00 * (k1 1.2 + 1)) / (F 1.00 + k1 1.2 * (1 - b 0.5 + b 0.5 * Doc Len 4 / Average Doc Len 3.00))) hello: (0.54 = IDF 0.36 * (F 3.00 * (k1 1.2 + 1)) / (F 3.00 + k1 1.2 * (1 - b 0.5 + b 0.5 * Doc Len 4 / Average Doc Len 3.00))) Irrelevant token -> score is 0]]]]]]
+        FT.SEARCH i "~foo" NOCONTENT WITHSCORES EXPLAINSCORE SCORER BM25 LIMIT 1 1 DIALECT 2 => [4 "d1" ["0" [Final BM25 : words BM25 0.00 * document score 1.00 / slop 1 [(0.00 = Weight 0.00 * F 1 / (F 1 + k1 1.2 * (1 - b 0.5 + b 0.5 * Average Len 3.00)))]]]]
+        FT.SEARCH i "(hello|foo)=>{$weight:2}" NOCONTENT WITHSCORES EXPLAINSCORE SCORER DISMAX LIMIT 0 1 DIALECT 2 => [4 "d1" ["6" [6.00 = Weight 2.00 * children DISMAX 3.00 [DISMAX 3.00 = Weight 1.00 * Frequency 3]]]]
+        FT.SEARCH i hello NOCONTENT WITHSCORES EXPLAINSCORE SCORER DOCSCORE LIMIT 0 1 => [3 "d1" ["1" Document's score is 1.00]]
         FT.SEARCH i hello NOCONTENT WITHSCORES SCORER HAMMING PAYLOAD abce => [3 "d2" "1" "d1" "0.5" "d4" "0"]
-        FT.SEARCH i hello NOCONTENT WITHSCORES EXPLAINSCORE SCORER HAMMING PAYLOAD abcd LIMIT 0 1 => [3 "d1" ["1" "String length is 4. Bit count is 0. Result is (1 / count + 1) = 1.00"]]
+        FT.SEARCH i hello NOCONTENT WITHSCORES EXPLAINSCORE SCORER HAMMING PAYLOAD abcd LIMIT 0 1 => [3 "d1" ["1" String length is 4. Bit count is 0. Result is (1 / count + 1) = 1.00]]
         FT.SEARCH i "@g:{a|b}=>{$weight:5}" NOCONTENT WITHSCORES DIALECT 2 => [4 "d2" "50" "d3" "25" "d4" "12.5" "d1" "8.333333333333334"]
         FT.SEARCH i hello NOCONTENT WITHSCORES SCORER BM25STD.NORM LIMIT 0 1 => [3 "d1" "1"]
         "#,

@@ -9,7 +9,7 @@
 //! | `contents` | rows, fields and earlier versions: changes of documents |
 //! | `condition` | a query, resolved against a schema |
 //! | `cursor` | rows that match a condition |
-//! | `words` | a query with texts, resolved; scores |
+//! | `words` | walks of queries with words |
 //! | `search` | one run of a query |
 //! | `coverage` | indexes of a key, and numbers of fields by name |
 //! | `fence` | changes that were committed and are not applied yet |

@@ -1,14 +1,13 @@
 //! An index beside a list of documents: the same answers after every change, and while queries are
 //! suspended.
 
-use super::condition::{Condition, TagTest};
+use super::condition::{Condition, TagTest, Words, WordsOptions};
 use super::contents::{Applying, Change, ChangeKind, Contents, Extent, FieldChange};
 use super::document::{Document, Stored};
 use super::live::Live;
 use super::schema::{DocumentOptions, Field, FieldKind, Schema};
 use super::search::{FIRST_STEP, Found, Hit, Order, Query, Run, SortKey};
 use super::texts::TextRules;
-use super::words::{Words, WordsOptions};
 use crate::query::ast::{FieldMask, Node, NodeKind, NumericRange, Pattern, TagValue, Term};
 use crate::structures::numbers::Range;
 use proptest::prelude::*;

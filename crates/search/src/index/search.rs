@@ -1,11 +1,11 @@
 //! A run of a query: in steps, between which the index may change. The result is that of the
 //! moment at which the run began.
 
-use crate::index::condition::Condition;
+use crate::index::condition::{Condition, Words};
 use crate::index::contents::{Contents, Version};
 use crate::index::cursor::{Ranges, rows};
 use crate::index::field::FieldStore;
-use crate::index::words::{Words, WordsWalk};
+use crate::index::words::{WordsWalk, estimate};
 use crate::query::ast::Node;
 use crate::query::{
     BoxedRows, Explanation, GivenRows, LeafFigures, LeafKind, Memory, OtherRows, Scoring,
@@ -264,7 +264,7 @@ impl<'q> Run<'q> {
         if rows_end - self.next.min(rows_end) <= len {
             return u32::MAX;
         }
-        let visited = words.estimate(contents, texts).max(1) as u64;
+        let visited = estimate(words, words.tree(), contents, texts).max(1) as u64;
         let span = u64::from(len) * u64::from(rows_end) / visited;
         self.next.saturating_add(u32::try_from(span).unwrap_or(u32::MAX).max(len))
     }

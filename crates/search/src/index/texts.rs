@@ -1,4 +1,4 @@
-//! Words of the TEXT fields of an index: which texts of a document become which terms.
+//! Words of the TEXT fields of an index: from the texts of a document to terms.
 
 use crate::index::schema::{FieldKind, IndexFlag, Schema};
 use crate::structures::texts::{FieldText, StoredDetails, Texts};

@@ -1,7 +1,6 @@
 //! Explanations of scores (`EXPLAINSCORE`), with Redis's texts.
 
-use super::rows::LeafFigures;
-use super::scores::{LeafKind, Scorer, Scoring};
+use super::scores::{LeafFigures, LeafKind, Scorer, Scoring};
 use crate::structures::texts::Length;
 
 /// An explanation of a score.
@@ -100,7 +99,7 @@ impl Explanation {
         Self::of_text(text)
     }
 
-    /// Explains the part of several conditions, whose sum was weighted.
+    /// Explains the weighted sum of the parts of several conditions.
     pub(super) fn of_many(scorer: Scorer, weight: f64, score: f64, parts: Vec<Self>) -> Self {
         let sum = if weight == 0.0 { 0.0 } else { score / weight };
         let text = match scorer {

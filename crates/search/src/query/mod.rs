@@ -28,8 +28,8 @@ pub use lexer::unescape;
 pub use matching::{EXPANSIONS_MAX, PREFIX_LEN_MIN};
 pub use parameters::Parameters;
 pub use parser::{CONDITIONS_MAX, DEPTH_MAX, Fields, Settings, parse};
-pub use rows::{BoxedRows, EveryRow, GivenRows, LeafFigures, OneRow, OtherRows, Rows, ScoredRows};
-pub use scores::{LeafKind, Scorer, Scoring, hamming};
+pub use rows::{BoxedRows, EveryRow, GivenRows, OneRow, OtherRows, Rows, ScoredRows};
+pub use scores::{LeafFigures, LeafKind, Scorer, Scoring, hamming};
 pub use text_search::{Hit, Memory, Others, TERMS_MAX, TextSearch, union};
 
 /// Dialects of the language.

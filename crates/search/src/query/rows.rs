@@ -1,7 +1,7 @@
 //! Walks over the documents of a condition on texts, in ascending order of rows, with scores.
 
 use super::explanation::Explanation;
-use super::scores::{LeafKind, Scoring};
+use super::scores::{LeafFigures, LeafKind, Scoring};
 use crate::structures::postings::PostingCursor;
 use crate::structures::texts::Length;
 use std::cmp::Reverse;
@@ -39,19 +39,6 @@ pub trait ScoredRows: Rows {
 
 /// A walk of any kind.
 pub type BoxedRows<'t> = Box<dyn ScoredRows + 't>;
-
-/// Figures of a term or a tag in a score.
-#[derive(Clone, Copy, Debug)]
-pub struct LeafFigures<'t> {
-    /// Text of the term.
-    pub name: &'t [u8],
-    /// Kind of the condition.
-    pub kind: LeafKind,
-    /// Factor of the term's frequency.
-    pub factor: f64,
-    /// Weight of the condition.
-    pub weight: f64,
-}
 
 /// Documents of one term.
 pub(super) struct TermRows<'t> {
@@ -203,16 +190,6 @@ impl OtherRows<'_> {
     }
 }
 
-impl LeafFigures<'_> {
-    /// Figures of `*`.
-    pub const EVERYTHING: Self = LeafFigures::of(LeafKind::Everything, b"*");
-
-    /// Figures of a kind of condition with weight 1.
-    pub const fn of(kind: LeafKind, name: &'static [u8]) -> Self {
-        LeafFigures { name, kind, factor: 1.0, weight: 1.0 }
-    }
-}
-
 impl Rows for OtherRows<'_> {
     fn current(&self) -> Option<u32> {
         self.rows.current()
@@ -265,9 +242,9 @@ impl Rows for GivenRows<'_> {
     }
 }
 
-/// One row, if a document's earlier version matches.
+/// A single row: that of a document's earlier version.
 pub struct OneRow {
-    /// The row, until it was passed.
+    /// The row, until the walk has passed it.
     pub row: Option<u32>,
 }
 

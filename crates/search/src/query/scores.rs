@@ -1,6 +1,5 @@
 //! Scorers. Their figures are Redis's to the last digit, so the order of operations matters.
 
-use super::rows::LeafFigures;
 use crate::structures::texts::{Length, Texts};
 
 /// `k1` of both BM25, which Redis keeps in single precision.
@@ -100,6 +99,29 @@ pub enum LeafKind {
     Other,
     /// The absence of something: scores nothing.
     Absence,
+}
+
+/// Figures of a term or a tag in a score.
+#[derive(Clone, Copy, Debug)]
+pub struct LeafFigures<'t> {
+    /// Text of the term.
+    pub name: &'t [u8],
+    /// Kind of the condition.
+    pub kind: LeafKind,
+    /// Factor of the term's frequency.
+    pub factor: f64,
+    /// Weight of the condition.
+    pub weight: f64,
+}
+
+impl LeafFigures<'_> {
+    /// Figures of `*`.
+    pub const EVERYTHING: Self = LeafFigures::of(LeafKind::Everything, b"*");
+
+    /// Figures of a kind of condition with weight 1.
+    pub const fn of(kind: LeafKind, name: &'static [u8]) -> Self {
+        LeafFigures { name, kind, factor: 1.0, weight: 1.0 }
+    }
 }
 
 /// Figures that the scores of all documents of a query share.

@@ -3,10 +3,8 @@
 use super::ast::{FieldMask, Node, NodeKind};
 use super::explanation::Explanation;
 use super::matching::{dictionary_form, matching_terms, similar_terms};
-use super::rows::{
-    AllRows, AnyRows, BoxedRows, Counted, LeafFigures, MaybeRows, TermRows, Window, WithoutRows,
-};
-use super::scores::{LeafKind, Scoring};
+use super::rows::{AllRows, AnyRows, BoxedRows, Counted, MaybeRows, TermRows, Window, WithoutRows};
+use super::scores::{LeafFigures, LeafKind, Scoring};
 use crate::structures::terms::TermId;
 use crate::structures::texts::{Length, Texts};
 use std::cell::{Cell, RefCell};
@@ -17,10 +15,10 @@ use std::rc::Rc;
 /// Rows of a condition that is not on texts, and of `*`. `None`: no row.
 pub type Others<'t> = &'t dyn Fn(&Node, f64) -> Option<BoxedRows<'t>>;
 
-/// Terms of a query at most, with those that patterns stand for.
+/// Maximum number of terms of a query, expansions of patterns included.
 pub const TERMS_MAX: usize = 1 << 15;
 
-/// What a query in steps remembers, so that all documents are scored alike.
+/// Memory of a query in steps, so that all documents are scored alike.
 #[derive(Debug, Default)]
 pub struct Memory {
     /// Numbers of documents of terms.

@@ -138,7 +138,7 @@ impl Postings {
         grown as isize
     }
 
-    /// The same postings with masks of fields; so far there were none.
+    /// Copies postings without masks of fields into ones with masks.
     pub fn with_masks(&self) -> Self {
         let mut with = Postings::default();
         let mut cursor = PostingCursor::new(self, false);
