@@ -202,8 +202,9 @@ fn compare(random: &mut Random, options: &str, ours: &mut Client, theirs: &mut C
         2 => words.push("NOSTOPWORDS".into()),
         _ => {}
     }
-    // Parts of the same number of documents are in no defined order.
-    if depth == 0 && random.below(3) == 0 {
+    // Parts of the same number of documents are in no defined order, and a single alternative is
+    // shown as one of several or not.
+    if depth == 0 && !part.has_alternatives && random.below(3) == 0 {
         words.push("EXPLAINSCORE".into());
     }
     let (a, b) = call_both(ours, theirs, &words);
