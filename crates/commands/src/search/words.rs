@@ -2,7 +2,7 @@
 
 use crate::fail::Fail;
 use crate::search::query::Options;
-use petrel_search::index::schema::Schema;
+use petrel_search::index::schema::{IndexFlag, Schema};
 use petrel_search::index::search::Found;
 use petrel_search::index::texts::TextRules;
 use petrel_search::query::ast::{FieldMask, Node, NodeKind};
@@ -111,6 +111,9 @@ pub(super) fn restrict(tree: &mut Node, options: &Options<'_>, schema: &Schema) 
         let fields = names.iter().filter_map(|name| schema.text_field(name));
         let mask = fields.fold(FieldMask::NONE, |mask, field| mask.or(FieldMask::of(field)));
         each_node(tree, &mut |node| node.fields = node.fields.and(mask));
+    }
+    if schema.has_flag(IndexFlag::NoFields) {
+        each_node(tree, &mut |node| node.fields = FieldMask::ALL);
     }
     let slop = words.slop.and_then(|slop| u32::try_from(slop).ok());
     if slop.is_some() || words.in_order {

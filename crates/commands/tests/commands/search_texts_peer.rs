@@ -109,7 +109,7 @@ fn draw(random: &mut Random, is_verbatim: bool, depth: usize) -> Part {
     Part {
         text,
         has_alternatives: has_alternatives || !is_intersection,
-        has_only_words: one.has_only_words && other.has_only_words,
+        has_only_words: one.has_only_words && other.has_only_words && !matches!(form, 2 | 3),
         is_exact: one.is_exact && other.is_exact && !(is_intersection && has_alternatives),
     }
 }

@@ -29,6 +29,10 @@ pub trait ScoredRows: Rows {
     fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation;
     /// Adds the positions in the current row, in no order. False if the condition has none.
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool;
+    /// Like [`Self::positions`], of the words that count in the score.
+    fn counted_positions(&mut self, positions: &mut Vec<u32>) -> bool {
+        self.positions(positions)
+    }
     /// Distance between the words of the current row, at least 1.
     fn distance(&mut self) -> u32 {
         1
@@ -362,13 +366,19 @@ impl ScoredRows for AnyRows<'_> {
         has_any
     }
 
+    fn counted_positions(&mut self, positions: &mut Vec<u32>) -> bool {
+        let mut has_any = false;
+        self.counted(|child| has_any |= child.counted_positions(positions));
+        has_any
+    }
+
     fn distance(&mut self) -> u32 {
         let mut lists = Vec::new();
         let mut count = 0;
         self.counted(|child| {
             count += 1;
             let mut positions = Vec::new();
-            if child.positions(&mut positions) {
+            if child.counted_positions(&mut positions) {
                 positions.sort_unstable();
                 lists.push(positions);
             }
@@ -519,11 +529,19 @@ impl ScoredRows for AllRows<'_> {
         has_any
     }
 
+    fn counted_positions(&mut self, positions: &mut Vec<u32>) -> bool {
+        let mut has_any = false;
+        for child in &mut self.children {
+            has_any |= child.counted_positions(positions);
+        }
+        has_any
+    }
+
     fn distance(&mut self) -> u32 {
         let mut lists = Vec::new();
         for &at in &self.added {
             let mut positions = Vec::new();
-            if self.children[at].positions(&mut positions) {
+            if self.children[at].counted_positions(&mut positions) {
                 positions.sort_unstable();
                 lists.push(positions);
             }
@@ -652,6 +670,10 @@ impl ScoredRows for MaybeRows<'_> {
 
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool {
         self.matched().is_some_and(|child| child.positions(positions))
+    }
+
+    fn counted_positions(&mut self, positions: &mut Vec<u32>) -> bool {
+        self.matched().is_some_and(|child| child.counted_positions(positions))
     }
 
     fn distance(&mut self) -> u32 {
