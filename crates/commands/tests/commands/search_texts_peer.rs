@@ -199,11 +199,11 @@ fn compare(random: &mut Random, options: &str, ours: &mut Client, theirs: &mut C
     let is_verbatim = random.below(2) == 0;
     let depth = random.below(3);
     let part = draw(random, is_verbatim, depth);
-    // There a document is lost at times at the end of both.
-    if part.text.contains(" -") && part.text.contains(" ~") {
-        return;
-    }
     let scorer = random.pick(&SCORERS);
+    let has_absence = part.text.contains(" -");
+    let has_option = part.text.contains(" ~");
+    // Distances of words in nested intersections depend on the order of their walks.
+    let is_nested = depth > 1 && matches!(scorer, "TFIDF" | "TFIDF.DOCNORM" | "BM25");
     let mut words = vec!["FT.SEARCH".to_string(), "i".into(), part.text.clone()];
     words.extend(["NOCONTENT", "WITHSCORES", "SCORER", scorer].map(String::from));
     words.extend(["LIMIT", "0", "100", "DIALECT", "2"].map(String::from));
@@ -211,7 +211,9 @@ fn compare(random: &mut Random, options: &str, ours: &mut Client, theirs: &mut C
         words.push("VERBATIM".into());
     }
     match random.below(8) {
-        0 => words.extend(["INFIELDS", "1", random.pick(&["t", "u", "v"])].map(String::from)),
+        0 if !has_option => {
+            words.extend(["INFIELDS", "1", random.pick(&["t", "u", "v"])].map(String::from))
+        }
         1 if part.has_only_words && !part.has_alternatives => {
             words.extend(["SLOP".to_string(), random.below(4).to_string()]);
             if random.below(2) == 0 {
@@ -229,10 +231,17 @@ fn compare(random: &mut Random, options: &str, ours: &mut Client, theirs: &mut C
     let (a, b) = call_both(ours, theirs, &words);
     let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     let what = format!("{options} {}", show_args(&args));
-    assert_eq!(keys_of(&a), keys_of(&b), "{what}");
+    let ((our_total, our_keys), (their_total, their_keys)) = (keys_of(&a), keys_of(&b));
+    if has_absence && our_total != their_total {
+        // A negation loses one of the last documents there, at times.
+        let lost = our_keys.iter().filter(|key| !their_keys.contains(key)).count();
+        assert_eq!((lost, our_keys.len()), (1, their_keys.len() + 1), "{what}");
+        return;
+    }
+    assert_eq!((our_total, our_keys), (their_total, their_keys), "{what}");
     // The score of a document without words is no number there.
     let is_number = !show(&b).contains("inf") && !show(&b).contains("nan");
-    if part.is_exact && is_number {
+    if part.is_exact && is_number && !is_nested {
         assert_eq!(shown(&a), shown(&b), "{what}");
     }
 }
