@@ -35,9 +35,12 @@ pub(super) fn aggregate(ctx: &mut Ctx<'_>) -> Outcome {
     let text = *ctx.args().get(2).ok_or(Fail::fixed("No query string provided"))?;
     let dialect = ctx.exec.shared.search.settings.dialect();
     let mut arguments = Arguments::new(&ctx.args()[3..]);
-    let options = AggregateOptions::parse(&mut arguments, ctx.reply.protocol(), dialect)?;
+    let mut options = AggregateOptions::parse(&mut arguments, ctx.reply.protocol(), dialect)?;
     let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
+    let shows_scores = options.search.with_scores;
+    options.search.with_scores |= options.adds_scores;
     let condition = query::condition_of(text, &options.search, &index)?;
+    options.search.with_scores = shows_scores;
     let results_max = ctx.exec.shared.search.settings.aggregate_results_max();
     let plan = Plan::new(&options.steps, &index.schema, options.adds_scores, results_max);
     let plan = Arc::new(plan.map_err(Fail::new)?);

@@ -69,6 +69,8 @@ mod search;
 mod search_aggregate;
 mod search_aggregate_peer;
 mod search_peer;
+mod search_texts;
+mod search_texts_peer;
 mod server;
 mod sets;
 mod sketches_peer;

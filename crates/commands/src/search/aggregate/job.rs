@@ -73,7 +73,7 @@ impl Job {
             schema: index.schema.clone(),
             condition: Condition::Nothing,
             db: ctx.db(),
-            form: Form::new(&options.search),
+            form: Form::new(&options.search, index.schema.has_texts()),
             id: 0,
             chunk: options.cursor.map(|cursor| cursor.count),
             max_idle_ms: asked.unwrap_or(idle_max).min(idle_max),

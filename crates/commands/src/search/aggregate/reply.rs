@@ -8,6 +8,7 @@ use petrel_resp::{Protocol, Reply};
 use petrel_search::aggregate::pipeline::Row;
 use petrel_search::aggregate::plan::Plan;
 use petrel_search::aggregate::value::{Value, print_number};
+use petrel_search::query::Scorer;
 
 /// Parts of results that options add or leave out.
 #[derive(Clone, Copy, Debug)]
@@ -16,18 +17,19 @@ pub(super) struct Form {
     with_scores: bool,
     with_payloads: bool,
     with_sort_keys: bool,
-    /// Whether the scorer is that of the documents' scores.
-    pub by_score: bool,
+    /// Whether documents have scores: without texts, most scorers have nothing to go by.
+    pub has_score: bool,
 }
 
 impl Form {
-    pub fn new(options: &Options<'_>) -> Self {
+    pub fn new(options: &Options<'_>, has_texts: bool) -> Self {
+        let scorer = options.scorer.map(|named| named.scorer);
         Form {
             no_content: options.no_content,
             with_scores: options.with_scores,
             with_payloads: options.with_payloads,
             with_sort_keys: options.with_sort_keys,
-            by_score: options.by_score,
+            has_score: has_texts || scorer == Some(Scorer::DocScore),
         }
     }
 

@@ -78,6 +78,6 @@ pub(super) fn run(ctx: &mut Ctx<'_>, job: &mut Job, query: &Query) -> Outcome {
 }
 
 /// The score of a document, by the scorer of the command.
-fn score(job: &Job, score: f32) -> f64 {
-    if job.form.by_score { f64::from(score) } else { 0.0 }
+fn score(job: &Job, score: f64) -> f64 {
+    if job.form.has_score { score } else { 0.0 }
 }
