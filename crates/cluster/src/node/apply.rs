@@ -183,8 +183,7 @@ impl Node {
     fn take_chain_record(&mut self, from: Identity, bytes: &Arc<[u8]>, record: Record<'_>) {
         match record {
             Record::Chain { .. } => self.take_chain(bytes.clone()),
-            // It was learned on arrival.
-            Record::Decided { .. } => self.is_unblocked = true,
+            Record::Decided { decision } => self.on_decided(decision),
             Record::Refused { tag, attempt: number, reason } => {
                 self.on_refused(Attempt { tag, number }, reason);
             }

@@ -1,6 +1,6 @@
 //! Links to other nodes: handles received frames, and assembles the frames to send.
 
-use super::copy::put_resumes;
+use super::copy::{Fetch, put_resumes};
 use super::{Host, Node, Reply};
 use crate::elide_args;
 use crate::inbox::Inbox;
@@ -357,6 +357,12 @@ impl Node {
         self.wants_acks = wants_acks;
     }
 
+    /// Lets the next frames for a node begin with this lane.
+    #[cfg(feature = "mutations")]
+    pub fn begin_with(&mut self, to: Number, lane: usize) {
+        self.links.get_mut(&to).into_iter().for_each(|link| link.turn = lane);
+    }
+
     /// Appends the frames for a node, of about `budget` bytes.
     pub fn send(
         &mut self,
@@ -374,6 +380,12 @@ impl Node {
             return SendOutcome { is_any: out.len() > before, ..nothing };
         };
         let waits = self.copies.fetch.is_some();
+        // A link that has begun since the copy failed has no `RESUME`.
+        let has_failed = self.copies.fetch == Some(Fetch::Failed);
+        let news = |inbox: &Inbox, said: u64| {
+            let more = inbox.acknowledged(waits).checked_sub(said).filter(|more| *more > 0);
+            more.filter(|_| !has_failed)
+        };
         let (mut is_cut_off, mut has_changes) = (false, false);
         let asks = self.wants_acks && !link.has_asked;
         let with_acks = acknowledge == Acknowledge::Now || link.announced.wants_acks || asks;
@@ -381,8 +393,7 @@ impl Node {
         let (body, mut owed) = (out.len(), 0u16);
         for lane in (0..LANES).map(|step| (link.turn + step) % LANES) {
             let said = &mut link.acknowledged[lane];
-            let applied = inboxes[lane].acknowledged(waits);
-            let news = applied.checked_sub(*said).filter(|more| *more > 0);
+            let news = news(&inboxes[lane], *said);
             if out.len() - body >= budget {
                 owed |= u16::from(news.is_some()) << lane;
                 continue;
@@ -401,8 +412,7 @@ impl Node {
         let late = if out.len() == body || with_acks { 0 } else { owed };
         for lane in (0..LANES).filter(|lane| late >> lane & 1 != 0) {
             let said = &mut link.acknowledged[lane];
-            let news = inboxes[lane].acknowledged(waits).checked_sub(*said);
-            let news = news.filter(|more| *more > 0);
+            let news = news(&inboxes[lane], *said);
             if let Ok(Put::Batch { .. }) = self.lanes.put_batch((lane, to), (news, true), 0, out) {
                 *said += news.unwrap_or(0);
                 owed &= !(1 << lane);
@@ -422,5 +432,36 @@ impl Node {
         }
         link.turn = (link.turn + 1) % LANES;
         SendOutcome { is_any: out.len() > before, owes_acks: owed != 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Limits;
+    use crate::wire::positions::LanePosition;
+    use crate::{Identity, SlotMap, View};
+
+    #[test]
+    fn a_member_without_its_copy_acknowledges_nothing() {
+        let identity = |node| Identity { node: Number(node), incarnation: 1 };
+        let view = View {
+            epoch: 1,
+            members: vec![identity(0), identity(1)],
+            slots: SlotMap::collect(|_| &[Number(0)]),
+            incoming: None,
+        };
+        let mut node = Node::joining(identity(1), view, Limits::default());
+        let begun = |_| LanePosition { applied: 5, end_epoch: 1, stable: 5, tail: Vec::new() };
+        let inboxes = node.inboxes.get_mut(&identity(0)).unwrap();
+        inboxes.iter_mut().for_each(|inbox| inbox.begin_at(begun(())));
+        // The copy was lost with the link, and another one begins.
+        node.copies.fetch = Some(Fetch::Failed);
+        node.link(Number(0));
+        assert!((0..LANES).all(|lane| node.lanes.lane(lane).resume(Number(0), 0)));
+        let mut send = || node.send(Number(0), 1 << 20, Acknowledge::Now, &mut Vec::new());
+        // `HELLO`.
+        assert!(send().is_any);
+        assert_eq!(send(), SendOutcome { is_any: false, owes_acks: false });
     }
 }

@@ -48,6 +48,7 @@ use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
 use crate::local_slots::LocalSlots;
+use crate::mutation::is_endless;
 use crate::origin::{Finished, HeldAnswer, LastExecuted, Origin, Sent, SlotQueue};
 use crate::reconcile::{DeadMember, FormerPrimary, PastOwners, Stage};
 use crate::slot::Slot;
@@ -454,7 +455,7 @@ impl Node {
     fn flush(&mut self, host: &mut dyn Host) {
         let mut apart = Vec::new();
         while let Some(slot) = self.to_flush.pop() {
-            while self.flush_one(slot, host) {}
+            while self.flush_one(slot, host) && !is_endless() {}
             if self.is_apart(slot) {
                 apart.push(slot);
             }
