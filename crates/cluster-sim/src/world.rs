@@ -7,6 +7,7 @@ mod commands;
 mod join;
 mod messages;
 mod owners;
+mod plan;
 mod recovery;
 mod rest;
 
@@ -26,51 +27,13 @@ use petrel_cluster::{
     Acknowledge, ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap,
     View,
 };
+pub use plan::Plan;
+use plan::Rates;
 use recovery::{Doomed, Recovery};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Parameters of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Seed that determines everything.
-    pub seed: u64,
-    /// Number of client commands.
-    pub ops: u64,
-    /// Deliberate fault.
-    pub wrong: Option<Fault>,
-    /// Whether nodes join.
-    pub joins: bool,
-    /// Number of owners of a slot; none if every node holds all data.
-    pub copies: Option<usize>,
-    /// Number of owners that have applied a change before a client sees it ([`Limits`]).
-    pub acknowledge: usize,
-    /// Members that die at once at most. Of two, clients may have seen changes that only they had.
-    pub deaths: usize,
-    /// Whether transactions of several primaries are executed.
-    pub chains: bool,
-}
-
-impl Plan {
-    /// The plan with copies, acknowledgements and joins that follow from the seed.
-    pub fn mixed(self) -> Plan {
-        let copies = [None, Some(2), Some(3), Some(1)][(self.seed % 4) as usize];
-        let acknowledge = 1 + (self.seed / 4 % 2) as usize;
-        Plan { copies, acknowledge, joins: !self.seed.is_multiple_of(3), ..self }
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "--seed {} --ops {} --acknowledge {}", self.seed, self.ops, self.acknowledge)?;
-        let copies = self.copies.map(|copies| format!(" --copies {copies}"));
-        write!(f, "{} --deaths {}", copies.unwrap_or_default(), self.deaths)?;
-        write!(f, " --chains {} --joins {}", u8::from(self.chains), u8::from(self.joins))
-    }
-}
 
 struct Member {
     core: ClusterNode,
@@ -181,31 +144,12 @@ struct World {
     rates: Rates,
 }
 
-struct Rates {
-    reset: u64,
-    stall: u64,
-    pause: u64,
-    moves: u64,
-    death: u64,
-    join: u64,
-}
-
-/// Maximum number of steps for each command of a client. Beyond that the run does not end.
-const STEPS_MAX: u64 = 1000;
+/// Maximum number of steps for each command of a client. Beyond that the run does not end, and the
+/// views and the checker would grow without bound.
+const STEPS_MAX: u64 = 3000;
 
 /// Maximum number of turns of the loops in a step.
 const TURNS_MAX: u64 = 100_000;
-
-/// Lets no slots move in some runs with transactions of several primaries, and lets these contend
-/// for two groups in some: nothing but their own rules frees slots on loan then.
-fn calm_down(random: &mut Random, rates: Rates, workload: &mut Workload) -> Rates {
-    if random.one_in(2) {
-        let one = random.below(u64::from(GROUPS) - 1) as u16;
-        workload.contended = Some((one, one + 1));
-    }
-    let moves = if random.one_in(3) { u64::MAX / 2 } else { rates.moves };
-    Rates { moves, ..rates }
-}
 
 /// Runs a plan to its end, or to the first violations.
 pub fn run(plan: Plan) -> Outcome {
@@ -261,20 +205,8 @@ impl World {
             witness.borrow_mut().adopts(identity, view.clone());
             members.push(Member::new(core, machine, connections, skew_ms));
         }
-        let rate = |random: &mut Random, most: u64| most / (1 + random.below(8));
-        let rates = Rates {
-            reset: rate(&mut random, 8000),
-            stall: rate(&mut random, 4000),
-            pause: rate(&mut random, 8000),
-            moves: rate(&mut random, 20_000),
-            death: rate(&mut random, 40_000),
-            join: if plan.joins { rate(&mut random, 20_000) } else { u64::MAX },
-        };
         let mut workload = Workload::new(plan.copies.is_some());
-        let rates = match plan.chains {
-            true => calm_down(&mut random, rates, &mut workload),
-            false => rates,
-        };
+        let rates = Rates::new(&mut random, &plan, &mut workload);
         let mut world = World {
             random,
             now: 1,
@@ -636,8 +568,8 @@ impl World {
                 None => self.move_slots(),
             }
         }
-        // Views come no faster than members can follow.
-        let pace = 8 * self.links.len() as u64;
+        // In most runs views come no faster than members can follow.
+        let pace = self.rates.pace * self.links.len() as u64;
         if self.plan.chains && self.random.one_in(1 + self.rates.moves / 16 + pace) {
             self.move_lent();
         }

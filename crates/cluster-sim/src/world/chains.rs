@@ -8,7 +8,7 @@ use crate::workload::GROUPS;
 use petrel_cluster::mutation::Mutation;
 use petrel_cluster::{ClusterNode, Node, SLOTS};
 
-/// One in this number of primaries that lend slots or decide dies thereupon, where it may.
+/// Number of loans and decisions after one of which the primary dies, on average and where it may.
 const STRIKES: u64 = 8;
 
 /// Number of slots on loan at a node, and of its decisions.
