@@ -166,9 +166,8 @@ fn plan_of(name: &str, fault: Fault) -> Plan {
         | "answer-decided"
         | "ask-always"
         | "refuse-alone"
-        | "forget-loans"
-        | "lend-unsafe"
         | "any-order" => Plan { chains: true, ..of_two },
+        "forget-loans" | "lend-unsafe" => Plan { seed: 20, chains: true, ..of_two },
         "keep-decided" => Plan { chains: true, acknowledge: 2, ..plan },
         _ => plan,
     }

@@ -63,7 +63,7 @@ impl World {
         true
     }
 
-    /// Lets a primary die that has just lent slots or decided. One other member hears of that, but
+    /// Lets a primary die that has just lent slots or decided. One other member receives that, but
     /// not of its last changes. That is the executor of a loan, or the origin of a decision.
     pub(super) fn strike(&mut self, node: u16) {
         let core = &self.members[usize::from(node)].core;
