@@ -183,6 +183,11 @@ impl Lanes {
         self.slot_owners.read().clone()
     }
 
+    /// The other owners of a slot.
+    pub(crate) fn owners_of(&self, slot: Slot) -> NodeSet {
+        self.safe.owners(slot)
+    }
+
     /// The copies of keys that other members have.
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory

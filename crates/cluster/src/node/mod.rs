@@ -22,6 +22,7 @@
 //! | `durable` | which nodes have this node's changes on disk |
 //! | `key_cache` | copies of keys that clients read here, without owning their slots |
 //! | `forget_copies` | reports evicted copies to their primaries |
+//! | `full` | members that have reached their memory limits |
 //! | `transfer` | state transfer of single slots, where members hold only some |
 
 mod apply;
@@ -30,6 +31,7 @@ mod copy;
 mod decide;
 mod durable;
 mod forget_copies;
+mod full;
 mod key_cache;
 mod link;
 mod serve;
@@ -277,6 +279,10 @@ pub struct Node {
     /// Transactions of several primaries that use this node's slots.
     chains: Chains,
     decisions: Decisions,
+    /// Members that have reached their memory limits and whose slots are full therefore.
+    full: NodeSet,
+    /// This node has reached its memory limit.
+    is_full: bool,
 }
 
 impl Node {
@@ -329,6 +335,8 @@ impl Node {
             copies: Copies::default(),
             chains: Chains::default(),
             decisions: Decisions::default(),
+            full: NodeSet::default(),
+            is_full: false,
         };
         node.update_slots();
         node
