@@ -5,7 +5,7 @@
 
 use petrel_search::query::ast::Node;
 use petrel_search::query::{
-    Dialect, Fields, Parameters, Scorer, Scoring, Settings, TextSearch, parse,
+    Dialect, Fields, Memory, Parameters, Scorer, Scoring, Settings, TextSearch, parse,
 };
 use petrel_search::structures::texts::{FieldText, Texts};
 use petrel_search::text::{Language, STOP_WORDS, Tokens};
@@ -54,7 +54,7 @@ fn main() {
         let mut texts = Texts::new(1, Language::default());
         let start = Instant::now();
         for (row, text) in lines.iter().enumerate() {
-            let field = FieldText { field: 0, weight: 1.0, has_stems, text };
+            let field = FieldText { field: 0, weight: 1.0, has_stems, indexes_empty: false, text };
             let row = u32::try_from(row).expect("fewer documents");
             assert!(texts.add(row, &[field], Language::default(), &is_stop_word));
         }
@@ -93,15 +93,15 @@ fn search(texts: &Texts, documents: usize) {
             let mut total = 0;
             let start = Instant::now();
             for query in &queries {
+                let memory = Memory::default();
                 let search = TextSearch {
                     texts,
-                    end: u32::try_from(documents).unwrap_or(u32::MAX),
-                    is_visible: &|_| true,
-                    document_score: &|_| 1.0,
-                    others: &|_| None,
+                    limit: u32::MAX,
+                    others: &|_, _| None,
                     scoring: Scoring::new(Scorer::Bm25Std, texts, documents),
+                    memory: &memory,
                 };
-                total += black_box(search.best(query, 10, &mut || true)).0;
+                total += black_box(search.best(query, 10, &|_| true, &|_| 1.0)).0;
             }
             let name = if operator == " " { "AND" } else { "OR" };
             let of = terms[rank].0;

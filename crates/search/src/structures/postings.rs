@@ -138,6 +138,20 @@ impl Postings {
         grown as isize
     }
 
+    /// Copies postings without masks of fields into ones with masks.
+    pub fn with_masks(&self) -> Self {
+        let mut with = Postings::default();
+        let mut cursor = PostingCursor::new(self, false);
+        let mut positions = Vec::new();
+        while let Some(row) = cursor.current() {
+            cursor.positions(&mut positions);
+            let frequency = cursor.frequency();
+            with.push(&Posting { row, frequency, mask: 1, positions: &positions }, true);
+            cursor.advance();
+        }
+        with
+    }
+
     /// Removes the rows that are not `kept`. Returns the number of rows left.
     pub fn retain(&mut self, has_masks: bool, mut kept: impl FnMut(u32) -> bool) -> usize {
         let mut left = Postings::default();
