@@ -11,12 +11,12 @@ impl Node {
         self.full.without(self.identity.node)
     }
 
-    /// Whether this node has reached its memory limit, as the others are told.
+    /// Whether this node has reached its memory limit, as the others know.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Sets whether this node has reached its memory limit; the others are told with the next
+    /// Sets whether this node has reached its memory limit; the others learn it with the next
     /// frames. If it `evicts` keys then, its own changes of slots with other owners evict as much
     /// as theirs do.
     pub fn set_full(&mut self, is_full: bool, evicts: bool) {

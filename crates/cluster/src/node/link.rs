@@ -238,6 +238,7 @@ impl Node {
             }
             link.reader.consume(len);
             if let Some(peer) = self.view.member(from) {
+                self.prefetch(peer, host);
                 self.advance(peer, host);
             }
         }
@@ -418,9 +419,7 @@ impl Node {
         if out.len() > body || asks {
             // Clients wait until another owner has applied the changes.
             let is_urgent = self.wants_acks || has_changes && self.lanes.is_acknowledged();
-            let urgency = if is_urgent { ACKNOWLEDGE_AT_ONCE } else { 0 };
-            let fullness = if is_full { IS_FULL } else { 0 };
-            end_batches(out, start, urgency | fullness, self.view.epoch);
+            end_batches(out, start, flags_of(is_urgent, is_full), self.view.epoch);
             link.has_said_full = is_full;
         } else {
             out.truncate(start);
@@ -432,4 +431,10 @@ impl Node {
         link.turn = (link.turn + 1) % LANES;
         SendOutcome { is_any: out.len() > before, owes_acks: owed != 0 }
     }
+}
+
+/// Flags of a frame of batches.
+fn flags_of(is_urgent: bool, is_full: bool) -> u8 {
+    let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+    flag(is_urgent, ACKNOWLEDGE_AT_ONCE) | flag(is_full, IS_FULL)
 }

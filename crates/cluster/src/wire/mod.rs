@@ -39,8 +39,9 @@ pub use record::{
     put_with_gap, take_with_gap,
 };
 pub(crate) use record::{
-    KeptHead, is_effects, is_elided, is_kept, is_of_commit, is_of_dead, is_ordered, len_with_gap,
-    may_hold_decision, put_joined_with_gap, tag_of_effects,
+    KeptHead, check, is_effects, is_elided, is_exec, is_kept, is_of_commit, is_of_dead, is_ordered,
+    key_of_exec, len_with_gap, may_hold_decision, put_exec_record, put_joined_with_gap,
+    tag_of_effects,
 };
 
 /// Number of lanes; a slot's lane is its low four bits.

@@ -114,7 +114,7 @@ pub(super) struct Agent {
     pub(super) answering: Answering,
     /// Members on other hosts.
     pub(super) elsewhere: NodeSet,
-    /// What the log was told of members without memory.
+    /// Members without memory as logged.
     pub(super) shown_full: ShownFull,
     /// Whether the other members were notified that this server keeps data on disk.
     keeps_data: bool,

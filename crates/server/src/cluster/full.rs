@@ -5,7 +5,7 @@ use petrel_cluster::NodeSet;
 use petrel_keyspace::Policy;
 use std::time::Instant;
 
-/// What the log was told of members without memory.
+/// Members without memory according to the last log line about them.
 #[derive(Default)]
 pub(super) struct ShownFull {
     members: NodeSet,
@@ -13,7 +13,7 @@ pub(super) struct ShownFull {
 }
 
 impl Agent {
-    /// Looks whether this server has reached `maxmemory`, and tells the log which others have.
+    /// Checks whether this server has reached `maxmemory`, and logs which others have.
     pub(super) fn note_full(&mut self) {
         let keyspace = self.machine.exec.ks.keyspace();
         let is_full = keyspace.is_nearly_full(self.node.is_full());
