@@ -72,8 +72,7 @@ pub struct ReplySlots {
 /// Number of counters of [`PendingSlots`].
 const COUNTERS: usize = 512;
 
-/// Hash slots of pending remote commands, counted: a long pipeline is searched only for those that
-/// may be there.
+/// Hash slots of pending remote commands, counted, so that a long pipeline is seldom searched.
 #[derive(Debug, Default)]
 struct PendingSlots {
     /// Pending commands by hash slot, modulo [`COUNTERS`]; empty before the first.

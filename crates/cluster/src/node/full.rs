@@ -39,7 +39,7 @@ impl Node {
         self.update_full();
     }
 
-    /// Updates the slots whose changes need memory at a member that has none left.
+    /// Updates the slots with changes that need memory at a member without any.
     pub(super) fn update_full(&self) {
         let (me, full) = (self.identity.node, self.full.0);
         self.local_slots.set_full(|slot| {

@@ -283,7 +283,7 @@ pub struct Node {
     /// Transactions of several primaries that use this node's slots.
     chains: Chains,
     decisions: Decisions,
-    /// Members that have reached their memory limits and whose slots are full therefore.
+    /// Members that have reached their memory limits: changes of their slots need room there.
     full: NodeSet,
     /// This node has reached its memory limit.
     is_full: bool,

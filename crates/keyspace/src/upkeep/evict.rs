@@ -246,7 +246,7 @@ impl Handle {
     }
 
     /// Makes room for `needed` bytes at owners of keys that have reached their memory limits, by
-    /// evicting keys of theirs of which this process is the primary. False if the policy evicts none, or
+    /// evicting such keys of which this process is the primary. False if the policy evicts none, or
     /// there are none. No stripe is held.
     pub fn make_room_at_owners(&mut self, needed: usize) -> bool {
         let policy = if self.keeps_expired() { Policy::NoEviction } else { self.ks.policy() };
