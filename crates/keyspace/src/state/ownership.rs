@@ -24,8 +24,8 @@ pub trait Ownership: Send + Sync {
         false
     }
 
-    /// Whether this process is the primary of a key, and an owner of its slot has reached its memory
-    /// limit. Called under the key's stripe lock.
+    /// Whether this process is the primary of a key with an owner that has reached its memory limit.
+    /// Called under the key's stripe lock.
     fn has_full_owner(&self, _key: &[u8]) -> bool {
         false
     }
