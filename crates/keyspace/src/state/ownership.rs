@@ -24,7 +24,7 @@ pub trait Ownership: Send + Sync {
         false
     }
 
-    /// Whether this process is the primary of a key with an owner that has reached its memory limit.
+    /// Whether this process is the primary of a key, and an owner of it is at its memory limit.
     /// Called under the key's stripe lock.
     fn has_full_owner(&self, _key: &[u8]) -> bool {
         false
