@@ -18,6 +18,7 @@
 //! once.
 
 mod copies;
+mod owners;
 pub(crate) mod pause;
 pub(crate) mod placement;
 mod redirect;
@@ -267,6 +268,7 @@ impl Executor {
         // Commands from a primary are executed without regard to the memory limit.
         if spec.flags.contains(Flags::DENYOOM) && !nested && !session.is(Modes::LOADER) {
             self.admit_memory(args, host, reply)?;
+            self.admit_at_owners(command, args)?;
         }
         if session.modes.intersects(LISTENER) {
             self.admit_listener(command, session)?;

@@ -86,6 +86,7 @@ impl Node {
         }
         self.is_unblocked = true;
         self.update_slots_of(&runs);
+        self.forget_full();
         true
     }
 
