@@ -361,6 +361,9 @@ impl Executor {
         let outcome = self.run(command, invocation.lend(), nested);
         let Invocation { request, session, host, reply, moment } = invocation;
         let waits = self.unblocking.waits();
+        if waits | outcome.is_err() | written_before.is_some() {
+            self.ks.release_kept();
+        }
         if waits {
             self.tick = self.clock.now();
             // Shown to `MONITOR` when it blocks, not again when it is served.
@@ -387,6 +390,7 @@ impl Executor {
             }
         }
         if self.ks.has_invalidations() {
+            self.ks.release_kept();
             host.invalidate(&mut self.ks, None);
         }
         if self.ks.has_ready() && !nested {
@@ -622,12 +626,16 @@ impl Executor {
                     return Err(running.busy(self.shared.dialect()));
                 }
             }
-            (Locks::Itself, _) => self.located.clear(),
+            (Locks::Itself, _) => {
+                self.ks.release_kept();
+                self.located.clear();
+            }
         }
         Ok(())
     }
 
     fn lock_keys(&mut self, command: Command, args: &[&[u8]]) -> Outcome {
+        self.ks.release_kept();
         self.located.clear();
         if command.spec.keys == KeyShape::None {
             return Ok(());
@@ -743,6 +751,7 @@ impl Executor {
 
     #[cold]
     fn note_slow(&mut self, command: Command, args: &[&[u8]], nanos: u64, host: &mut dyn Host) {
+        self.ks.release_kept();
         if !self.is_unseen {
             self.shared.note_slow(command, args, nanos, host);
         }

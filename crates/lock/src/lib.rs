@@ -38,5 +38,5 @@ mod thread_slot;
 
 pub use exclusive_lock::{ExclusiveLock, Survey};
 pub use patience::{Forever, Patience};
-pub use stripe::StripeLock;
+pub use stripe::{StripeLock, Waiters};
 pub use thread_slot::{Signal, ThreadSlot};
