@@ -1,10 +1,13 @@
 //! Simulation runs, and detection of deliberate faults.
 
 use petrel_cluster_sim::{FAULTS, Fault, Outcome, Plan, run};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::ops::Range;
 
 /// Commands of a run.
 const OPS: u64 = 1000;
+
+/// Further seeds of each test. `cluster-sim --seconds N` runs fresh ones.
+const MORE: Range<u64> = 1000..1030;
 
 fn clean(seed: u64) -> Outcome {
     clean_with(seed, true)
@@ -51,16 +54,10 @@ fn nothing_is_found() {
     for seed in (1..=12).chain(found_once) {
         sum.add(&clean_with(seed, false));
     }
-    for seed in 1..=12 {
+    for seed in (1..=12).chain(MORE) {
         sum.add(&clean(seed));
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |at| at.as_nanos() as u64);
-    let (begin, mut seed) = (Instant::now(), now);
-    while begin.elapsed() < Duration::from_secs(12) {
-        sum.add(&clean(seed));
-        seed += 1;
-    }
-    println!("seeds 1 to 12, {found_once:?}, and from {now} on: {}", sum.figures());
+    println!("{}", sum.figures());
     assert!(sum.reads > 1000 && sum.forwarded > 1000 && sum.deaths > 0 && sum.views > 10);
     assert!(
         sum.messages > 1000
@@ -77,13 +74,10 @@ fn nothing_is_found_where_few_members_hold_a_slot() {
         sum.add(&clean_plan(seed, seed % 2 == 0, Some(2)));
         sum.add(&clean_plan(seed, true, Some(1 + 2 * (seed as usize % 2))));
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |at| at.as_nanos() as u64);
-    let (begin, mut seed) = (Instant::now(), now);
-    while begin.elapsed() < Duration::from_secs(12) {
+    for seed in MORE {
         sum.add(&clean_plan(seed, true, Some(1 + seed as usize % 3)));
-        seed += 1;
     }
-    println!("seeds 1 to 6, and from {now} on: {}", sum.figures());
+    println!("{}", sum.figures());
     assert!(sum.reads > 1000 && sum.forwarded > 1000 && sum.deaths > 0 && sum.loaded > 10);
     assert!(sum.near > 100 && sum.messages > 1000 && sum.acknowledged > 100);
     assert!(sum.spread > 500);
@@ -106,14 +100,11 @@ fn no_change_that_a_client_has_seen_is_lost_with_one_member() {
             sum.add(&clean_acknowledged(seed, true, copies, 2));
         }
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |at| at.as_nanos() as u64);
-    let (begin, mut seed) = (Instant::now(), now);
-    while begin.elapsed() < Duration::from_secs(12) {
+    for seed in MORE {
         let copies = [None, Some(1), Some(2), Some(3)][seed as usize % 4];
         sum.add(&clean_acknowledged(seed, true, copies, 2));
-        seed += 1;
     }
-    println!("seeds 1 to 6, {found_once:?}, and from {now} on: {}", sum.figures());
+    println!("{}", sum.figures());
     assert!(sum.reads > 1000 && sum.forwarded > 1000 && sum.deaths > 5 && sum.loaded > 10);
 }
 
@@ -133,13 +124,7 @@ fn transactions_of_several_primaries_are_whole_or_nothing() {
     };
     let mut sum = Outcome::default();
     (1..=24).for_each(|seed| sum.add(&clean(seed)));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |at| at.as_nanos() as u64);
-    let (begin, mut seed) = (Instant::now(), now);
-    while begin.elapsed() < Duration::from_secs(12) {
-        sum.add(&clean(seed));
-        seed += 1;
-    }
-    println!("seeds 1 to 24, and from {now} on: {}", sum.figures());
+    println!("{}", sum.figures());
     assert!(sum.chains.iter().all(|count| *count > 1000) && sum.deaths > 5 && sum.loaded > 10);
 }
 

@@ -98,7 +98,7 @@ pub use spec::{Command, CommandSpec, Queue, Queued, Registry, Request};
 pub use tracking::mode::{Tracking, TrackingMode};
 
 /// Compatible release of Redis.
-pub const REDIS_VERSION: &str = "8.8.0";
+pub const REDIS_VERSION: &str = "8.10.0";
 
 /// Compatible release of Valkey, for its dialect.
 pub const VALKEY_VERSION: &str = "9.1.0";

@@ -5,12 +5,10 @@
 //! seconds without work. Further commands wait, and so do commands with keys that another helper
 //! has locked; their clients count as blocked meanwhile.
 
-use crate::client::Client;
 use crate::host::{ServerHost, client_of};
 use crate::server::Server;
 use crate::state::helpers::{Next, State, Task, Tasks};
 use petrel_commands::{Blocked, Executor, Helped, Host};
-use petrel_net::{Endpoint, Slot};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -72,8 +70,7 @@ fn run(mut exec: Executor, server: &Weak<Server>, tasks: &Tasks) {
             Next::Ended => return,
         };
         let Some(server) = server.upgrade() else { break };
-        let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, Endpoint::Unix, Endpoint::Unix);
-        let mut host = ServerHost::new(server.clone(), Arc::new(nobody));
+        let mut host = ServerHost::apart(server.clone());
         match task {
             Some(task) => help(&mut exec, &mut host, tasks, task),
             None => serve_postponed(&mut exec, &mut host),

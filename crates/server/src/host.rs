@@ -150,6 +150,12 @@ impl ServerHost {
         }
     }
 
+    /// Creates the host of a thread that is no worker. Its answers go through workers.
+    pub fn apart(server: Arc<Server>) -> Self {
+        let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, Endpoint::Unix, Endpoint::Unix);
+        ServerHost::new(server, Arc::new(nobody))
+    }
+
     /// The worker's number.
     pub fn worker(&self) -> usize {
         usize::from(self.worker)

@@ -26,6 +26,11 @@ impl Budget {
         Budget { work: Work::default(), memory: Memory(memory) }
     }
 
+    /// Budget of a command with at most one match.
+    pub fn of_one_value() -> Self {
+        Budget { work: Work::default(), memory: Memory(None) }
+    }
+
     /// The budget of a command with several paths or keys.
     pub fn of_many(ks: &Handle) -> Self {
         Budget { work: Work::default(), memory: Memory(Some(ks.transient())) }

@@ -140,17 +140,17 @@ fn print_found(
     text: &mut Vec<u8>,
 ) -> Outcome {
     let mut values = Values::begin(format, level, text);
-    if let Some(made) = projected(path, root, budget)? {
-        for value in made.root().items() {
+    if path.is_static() {
+        if let Some(value) = path.find_static(root) {
             values.add(value, text);
-            budget.memory.hold(made.tape().len() + text.capacity())?;
         }
         values.end(text);
         return Ok(());
     }
-    if path.is_static() {
-        if let Some(value) = path.find_static(root) {
+    if let Some(made) = projected(path, root, budget)? {
+        for value in made.root().items() {
             values.add(value, text);
+            budget.memory.hold(made.tape().len() + text.capacity())?;
         }
         values.end(text);
         return Ok(());
@@ -239,13 +239,16 @@ pub(super) fn get(ctx: &mut Ctx<'_>) -> Outcome {
 /// Replies with the matches of one path as text.
 fn get_one(ctx: &mut Ctx<'_>, format: &Format<'_>, asked: Asked<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    let mut budget = Budget::of(&ctx.exec.ks, asked);
     let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
+    // A key that is not there precedes a path that is none.
+    let path = asked.query(paths);
+    let is_static = path.as_ref().is_ok_and(|path| path.is_static());
+    let mut budget = if is_static { Budget::of_one_value() } else { Budget::of_many(ks) };
     let Some(root) = document(ks.read(db, key))? else {
         reply.null();
         return Ok(());
     };
-    let (path, shorter) = (asked.query(paths)?, ended(format, reply));
+    let (path, shorter) = (path?, ended(format, reply));
     with_text(|text| {
         if path.is_legacy() {
             print(first(&path, root, &mut budget)?.ok_or(NOT_THERE)?, &shorter, text);

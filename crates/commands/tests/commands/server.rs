@@ -132,13 +132,14 @@ fn clock_and_picture() {
     let Value::Array(time) = client.call(&[b"TIME"]) else { panic!("no array") };
     let part = |i: usize| str::from_utf8(time[i].as_bytes().unwrap()).unwrap().parse::<u64>();
     assert!(part(0).unwrap() > 1_000_000_000 && part(1).unwrap() < 1_000_000);
-    let version = concat!("\\nRedis ver. 8.8.0 (Petrel ver. ", env!("CARGO_PKG_VERSION"), ")\\n\"");
+    let version =
+        concat!("\\nRedis ver. 8.10.0 (Petrel ver. ", env!("CARGO_PKG_VERSION"), ")\\n\"");
     for line in ["LOLWUT", "LOLWUT VERSION 5", "LOLWUT VERSION -1 6 7 8", "LOLWUT 9999999999 -5"] {
         let picture = client.run(line);
         assert!(picture.ends_with(version), "{picture}");
     }
     assert_eq!(client.run("LOLWUT VERSION 5"), client.run("lolwut version 5"));
-    assert_eq!(client.run("LOLWUT VERSION"), "\"Redis ver. 8.8.0\\n\"");
+    assert_eq!(client.run("LOLWUT VERSION"), "\"Redis ver. 8.10.0\\n\"");
     client.follow("LOLWUT VERSION x => ERR value is not an integer or out of range");
 }
 

@@ -36,6 +36,7 @@ pub struct Path {
     /// As it was written.
     text: Box<str>,
     is_legacy: bool,
+    is_static: bool,
     patterns: usize,
 }
 
@@ -101,7 +102,8 @@ impl Path {
             projection => (Vec::new(), Some(Box::new(projection))),
         };
         let is_legacy = is_legacy && projection.is_none();
-        Ok(Path { segments, projection, text: text.into(), is_legacy, patterns })
+        let is_static = is_static(&segments) && projection.is_none();
+        Ok(Path { segments, projection, text: text.into(), is_legacy, is_static, patterns })
     }
 
     /// Whether a path that is so written is a legacy path, if it is one and no projection.
@@ -167,8 +169,9 @@ impl Path {
     }
 
     /// Whether every part names one member or one element, maybe counted from the end.
+    #[inline]
     pub fn is_static(&self) -> bool {
-        is_static(&self.segments) && !self.is_projection()
+        self.is_static
     }
 
     /// Whether it has patterns, which take memory from their first use on.

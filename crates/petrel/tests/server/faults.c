@@ -174,7 +174,12 @@ static int sync_by(int fd, const char *name) {
     off_t written = file ? file->written : 0;
     int is_slow = file != NULL && fails(fd, "slow");
     pthread_mutex_unlock(&guard);
-    if (is_slow) sleep(60);
+    for (int tenths = 0; is_slow && tenths < 600; tenths++) {
+        usleep(100000);
+        pthread_mutex_lock(&guard);
+        is_slow = fails(fd, "slow");
+        pthread_mutex_unlock(&guard);
+    }
     int result = call(fd);
     pthread_mutex_lock(&guard);
     if (file != NULL && result == 0) file->synced = file->written < written ? file->written : written;

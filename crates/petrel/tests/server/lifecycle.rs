@@ -211,9 +211,9 @@ fn the_version_names_petrel_first_and_the_server_that_tools_know() {
     let scratch = Scratch::new();
     let own = concat!("Petrel ", env!("CARGO_PKG_VERSION"), " (");
     for (name, lines) in [
-        ("petrel", &[own, "Redis server v=8.8.0 sha="][..]),
+        ("petrel", &[own, "Redis server v=8.10.0 sha="][..]),
         // Tools that call these take the first number.
-        ("redis-server", &["Redis server v=8.8.0 sha="]),
+        ("redis-server", &["Redis server v=8.10.0 sha="]),
         ("/usr/bin/valkey-server", &["Valkey server v=9.1.0 sha="]),
     ] {
         for option in ["-v", "--version", "version"] {

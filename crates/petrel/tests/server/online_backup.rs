@@ -1,5 +1,6 @@
 //! `BACKUP`, and starts from its files.
 
+use crate::faults;
 use crate::harness::*;
 use std::path::{Path, PathBuf};
 
@@ -91,6 +92,31 @@ fn a_backup_where_nothing_is_logged() {
 #[test]
 fn a_backup_beside_a_log() {
     a_sealed_backup_holds_everything_until_then("yes");
+}
+
+#[test]
+fn sealing_on_a_slow_disk_holds_no_other_client() {
+    let Some(scratch) = faults::faulty() else { return };
+    let args = ["--appendonly", "yes", "--threads", "1"];
+    let Some(server) = faults::started(scratch, &args) else { return };
+    let (mut client, mut other) = (server.connect(), server.connect());
+    assert_eq!(client.text(&["BACKUP", "START"]), "OK");
+    await_phase(&mut client, "incrementing");
+    assert_eq!(client.text(&["SET", "a", "1"]), "OK");
+    faults::fail(&server, "slow", ".effects.log");
+    client.send(&["BACKUP", "SEAL"]);
+    let log = server.scratch.path("appendonlydir");
+    eventually("the log has a new file", || {
+        let names = std::fs::read_dir(&log).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().ends_with(".effects.log")).count() > 1
+    });
+    assert!(is_in(&mut other, "incrementing"));
+    assert!(other.text(&["BACKUP", "SEAL"]).contains("No backup ready to seal"));
+    assert_eq!(other.text(&["GET", "a"]), "1");
+    faults::repair(&server);
+    assert_eq!(show(&client.receive().unwrap()), "OK");
+    assert!(is_in(&mut other, "sealed"));
+    assert_eq!(files(&mut other).len(), 3);
 }
 
 #[test]

@@ -42,11 +42,14 @@ fn start(ctx: &mut Ctx<'_>) -> Outcome {
 /// `BACKUP SEAL`: at the end of a transaction that it is in.
 fn seal(ctx: &mut Ctx<'_>) -> Outcome {
     let server = server(ctx);
-    match ctx.session.in_exec || ctx.exec.ks.holds_any() {
-        true => server.seal_backup_soon()?,
-        false => server.seal_backup(&mut ctx.exec.ks)?,
-    }
-    ctx.ok()
+    server.begin_backup_seal()?;
+    let call = if ctx.exec.ks.holds_any() { None } else { ctx.offload().ok() };
+    let Some(call) = call else {
+        server.seal_backup_later();
+        return ctx.ok();
+    };
+    server.seal_backup(Some((call, ServerHost::of(ctx).client.clone())));
+    Ok(())
 }
 
 /// `BACKUP STATUS`

@@ -6,23 +6,27 @@
 //! SEAL    the log continues in a new file: links to those before, and a manifest ──▶ sealed
 //! ```
 //!
-//! From the rewrite until the backup is sealed, the log is not rewritten again: its files stay. The
-//! lock of the backup is never held while a thread waits for others to leave their batches.
+//! From the rewrite until the backup is sealed, the log is not rewritten again: its files stay. A
+//! thread of its own links or copies files and waits for the disk, never a worker. The lock of the
+//! backup is not held meanwhile.
 
 pub use crate::state::online_backup::BackupError;
 
 use super::log::Rewriting;
+use crate::client::Client;
 use crate::config::Config;
+use crate::host::ServerHost;
 use crate::server::Server;
-use crate::state::online_backup::{BorrowedLog, Phase};
+use crate::state::online_backup::{BorrowedLog, Phase, link_into, remove};
 use crate::unix_time::unix_ms;
+use petrel_commands::{Answer, Executor, Fail, Offloaded};
 use petrel_keyspace::Handle;
 use petrel_persistence::log::{Manifest, SystemFile};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// Time for which sealing waits until the log is written.
 const SEAL_PATIENCE: Duration = Duration::from_secs(10);
@@ -85,13 +89,13 @@ impl Server {
         };
         match phase {
             Phase::Pending => self.begin_backup_base(ks, config),
-            Phase::Snapshotting if !self.durability.is_rewriting() => self.take_backup_base(),
+            Phase::Snapshotting if !self.durability.is_rewriting() => self.take_backup_base_apart(),
             Phase::Incrementing if !self.has_whole_log() => {
                 self.fail_backup("the log was interrupted");
             }
-            Phase::Incrementing if is_seal_wanted => {
-                // Its errors are in the state.
-                let _ = self.seal_backup(ks);
+            // Its errors are in the state.
+            Phase::Incrementing if is_seal_wanted && self.begin_backup_seal().is_ok() => {
+                self.seal_backup(None);
             }
             Phase::Sealed
                 if config.backup_sealed_ttl > 0
@@ -156,57 +160,111 @@ impl Server {
         }
     }
 
-    /// The rewrite has ended: links its base.
-    fn take_backup_base(&self) {
+    /// The rewrite has ended: a thread links its base.
+    fn take_backup_base_apart(self: &Arc<Self>) {
+        if std::mem::replace(&mut self.online_backup.lock().is_working, true) {
+            return;
+        }
+        let server = self.clone();
+        self.work_on_backup(move || {
+            if let Err(error) = server.take_backup_base() {
+                server.backup_failed(&error);
+            }
+        });
+    }
+
+    fn take_backup_base(&self) -> io::Result<()> {
         let rewrites = self.durability.rewrites.load(Relaxed);
         let base = self.durability.directory.lock().as_ref().and_then(|directory| {
             let base = directory.manifest().base()?;
             Some(directory.path_of(base))
         });
-        let mut backup = self.online_backup.lock();
-        let added = match base {
-            Some(base) if rewrites > backup.rewrites && self.has_whole_log() => {
-                self.backup_directory().and_then(|directory| backup.add_base(&base, &directory))
-            }
-            _ => Err(io::Error::other("the log could not be rewritten")),
-        };
-        drop(backup);
-        if let Err(error) = added {
-            self.fail_backup(&error.to_string());
+        let is_new = rewrites > self.online_backup.lock().rewrites;
+        let base = base.filter(|_| is_new && self.has_whole_log());
+        let base = base.ok_or_else(|| io::Error::other("the log could not be rewritten"))?;
+        let link = link_into(&self.backup_directory()?, &base)?;
+        if !self.online_backup.lock().add_base(&link) {
+            remove(&link);
         }
-    }
-
-    /// Seals the backup in a moment.
-    ///
-    /// # Errors
-    /// If its base is not there.
-    pub(crate) fn seal_backup_soon(&self) -> Result<(), BackupError> {
-        let mut backup = self.online_backup.lock();
-        backup.begin_seal()?;
-        (backup.is_sealing, backup.is_seal_wanted) = (false, true);
         Ok(())
     }
 
-    /// Seals the backup: it holds everything until now. `ks` holds nothing.
+    /// Reserves the backup for the thread that seals it.
     ///
     /// # Errors
-    /// If its base is not there, or the log cannot be written; the backup has failed then.
-    pub(crate) fn seal_backup(&self, ks: &mut Handle) -> Result<(), BackupError> {
-        self.online_backup.lock().begin_seal()?;
-        let sealed = self.close_log_files(ks).and_then(|(manifest, files)| {
-            let name = self.config.snapshot().appendfilename.lossy().into_owned() + ".manifest";
-            let (directory, now) = (self.backup_directory()?, unix_ms() / 1000);
-            let text = manifest.to_string();
-            self.online_backup.lock().seal(&files, (&name, &text), &directory, now)
-        });
-        match &sealed {
-            Ok(()) => self.durability.is_pinned.store(false, Relaxed),
-            Err(error) => {
-                self.online_backup.lock().is_sealing = false;
-                self.fail_backup(&error.to_string());
+    /// If its base is not there, or another thread has reserved it.
+    pub(crate) fn begin_backup_seal(&self) -> Result<(), BackupError> {
+        self.online_backup.lock().begin_seal()
+    }
+
+    /// Seals the reserved backup in a moment.
+    pub(crate) fn seal_backup_later(&self) {
+        let mut backup = self.online_backup.lock();
+        (backup.is_working, backup.is_seal_wanted) = (false, true);
+    }
+
+    /// Seals the reserved backup: it holds everything until now. The call is answered once it is
+    /// sealed, or the log cannot be written; the backup has failed then.
+    pub(crate) fn seal_backup(self: &Arc<Self>, call: Option<(Offloaded, Arc<Client>)>) {
+        let server = self.clone();
+        let unserved = call.as_ref().map(|(call, client)| (call.protocol(), client.clone()));
+        let begun = self.work_on_backup(move || {
+            let mut exec = Executor::new(server.keyspace.attach(), server.commands.clone());
+            let sealed = server.seal_files(&mut exec.ks);
+            match &sealed {
+                Ok(()) => server.durability.is_pinned.store(false, Relaxed),
+                Err(error) => server.backup_failed(error),
             }
+            if let Some((call, client)) = call {
+                let outcome = sealed.map(|()| "OK").map_err(Fail::from);
+                let answer = exec.finish(&call, &mut ServerHost::apart(server.clone()), outcome);
+                server.answer(&client, answer);
+            }
+        });
+        if !begun && let Some((protocol, client)) = unserved {
+            let why = b"ERR Backup failed: cannot start a thread";
+            self.answer(&client, Answer::new(protocol, |reply| reply.error(why)));
         }
-        sealed
+    }
+
+    fn backup_failed(&self, error: &dyn std::fmt::Display) {
+        self.online_backup.lock().is_working = false;
+        self.fail_backup(&error.to_string());
+    }
+
+    fn seal_files(&self, ks: &mut Handle) -> Result<(), BackupError> {
+        let (manifest, logs) = self.close_log_files(ks)?;
+        let name = self.config.snapshot().appendfilename.lossy().into_owned() + ".manifest";
+        let directory = self.backup_directory()?;
+        let mut files = Vec::new();
+        let linked = logs.iter().try_for_each(|log| {
+            files.push(link_into(&directory, log)?);
+            Ok(())
+        });
+        let path = directory.join(name);
+        let written = linked.and_then(|()| {
+            files.push(path.clone());
+            fs::write(&path, manifest.to_string())?;
+            fs::File::open(&path)?.sync_all()?;
+            fs::File::open(&directory)?.sync_all()
+        });
+        let is_sealed = written.is_ok() && self.online_backup.lock().seal(&files, unix_ms() / 1000);
+        if !is_sealed {
+            files.iter().for_each(|file| remove(file));
+        }
+        written?;
+        if is_sealed { Ok(()) } else { Err("No backup in progress".into()) }
+    }
+
+    /// Runs work of the backup on a thread of its own: `petrel-backup`. Returns false if it cannot
+    /// be started; the backup has failed then.
+    fn work_on_backup(&self, work: impl FnOnce() + Send + 'static) -> bool {
+        let thread = std::thread::Builder::new().name("petrel-backup".into());
+        let spawned = thread.spawn(work);
+        if let Err(error) = &spawned {
+            self.backup_failed(&format!("cannot start a thread: {error}"));
+        }
+        spawned.is_ok()
     }
 
     /// Continues the log in a new file. Returns the files before, and the paths of those
@@ -214,45 +272,34 @@ impl Server {
     fn close_log_files(&self, ks: &mut Handle) -> Result<(Manifest, Vec<PathBuf>), BackupError> {
         const OFF: &str = "the log is off";
         let log = self.durability.log().ok_or(OFF)?;
-        let is_inside = ks.is_inside();
-        if is_inside {
-            // Others may wait for this thread to leave its batch.
-            ks.exit();
+        let _rotating = self.durability.rotating.lock();
+        if !self.has_whole_log() {
+            return Err("the log was interrupted".into());
         }
-        let closed = (|| {
-            let _rotating = self.durability.rotating.lock();
-            if !self.has_whole_log() {
-                return Err("the log was interrupted".into());
+        let (file, head, manifest, files) = {
+            let mut directory = self.durability.directory.lock();
+            let directory = directory.as_mut().ok_or(OFF)?;
+            let manifest = directory.manifest().clone();
+            let (file, head) = directory.begin_effects(unix_ms(), true)?;
+            let file = SystemFile::new(file);
+            let file = file.inspect_err(|_| directory.abandon_effects(directory.last_seq()))?;
+            let files: Vec<_> = manifest.logs().map(|log| directory.path_of(log)).collect();
+            (Box::new(file), head, manifest, files)
+        };
+        ks.enter();
+        ks.lock_all();
+        let next = log.rotate(&self.keyspace, file, head, false);
+        ks.unlock();
+        ks.exit();
+        let (last, start) = (next - 1, Instant::now());
+        log.want(last);
+        while log.durable() < last {
+            if start.elapsed() > SEAL_PATIENCE {
+                return Err("the log cannot be written".into());
             }
-            let (file, head, manifest, files) = {
-                let mut directory = self.durability.directory.lock();
-                let directory = directory.as_mut().ok_or(OFF)?;
-                let manifest = directory.manifest().clone();
-                let (file, head) = directory.begin_effects(unix_ms(), true)?;
-                let file = SystemFile::new(file);
-                let file = file.inspect_err(|_| directory.abandon_effects(directory.last_seq()))?;
-                let files: Vec<_> = manifest.logs().map(|log| directory.path_of(log)).collect();
-                (Box::new(file), head, manifest, files)
-            };
-            ks.enter();
-            ks.lock_all();
-            let next = log.rotate(&self.keyspace, file, head, false);
-            ks.unlock();
-            ks.exit();
-            let (last, start) = (next - 1, Instant::now());
-            log.want(last);
-            while log.durable() < last {
-                if start.elapsed() > SEAL_PATIENCE {
-                    return Err("the log cannot be written".into());
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Ok((manifest, files))
-        })();
-        if is_inside {
-            ks.enter();
+            std::thread::sleep(Duration::from_millis(1));
         }
-        closed
+        Ok((manifest, files))
     }
 
     /// Turns off the log that ran for a backup which has ended, unless it is wanted meanwhile.

@@ -9,7 +9,6 @@ use crate::server::Server;
 use crate::state::mailbox::Message;
 use crate::state::migrate::{Migration, Taken, Task};
 use petrel_commands::{Answer, Executor, Fail, Host, Offloaded};
-use petrel_net::{Endpoint, Slot};
 use petrel_persistence::rdb::Dialect;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak, mpsc};
@@ -63,7 +62,8 @@ impl Server {
         }
     }
 
-    fn answer(&self, client: &Client, answer: Answer) {
+    /// Sends the reply of a call that another thread has finished.
+    pub(crate) fn answer(&self, client: &Client, answer: Answer) {
         let (slot, id) = (client.slot, client.id);
         self.tell(usize::from(client.worker), Message::Answer { slot, id, answer });
     }
@@ -90,7 +90,7 @@ fn run(
         };
         let Some(server) = server.upgrade() else { return };
         let client = migration.client.clone();
-        let mut host = host(&server);
+        let mut host = ServerHost::apart(server.clone());
         exec.ks.set_events(host.config.notify_keyspace_events.wanted());
         let outcome = Move::new(&mut exec, &mut host, &mut targets, (&migration, &call)).run();
         host.take_upkeep_invalidations(&mut exec.ks);
@@ -100,13 +100,6 @@ fn run(
         let answer = exec.finish(&call, &mut host, outcome);
         server.answer(&client, answer);
     }
-}
-
-/// A host that serves no connection of its own: its answers go through their workers.
-fn host(server: &Arc<Server>) -> ServerHost {
-    let here = Endpoint::Unix;
-    let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
-    ServerHost::new(server.clone(), Arc::new(nobody))
 }
 
 /// A migration that is being carried out.

@@ -81,8 +81,8 @@ pub struct OnlineBackup {
     files: Vec<PathBuf>,
     /// Number of rewrites of the log before that of the backup.
     pub(crate) rewrites: u64,
-    /// A thread seals the backup, or is to.
-    pub(crate) is_sealing: bool,
+    /// A thread links or copies files.
+    pub(crate) is_working: bool,
     pub(crate) is_seal_wanted: bool,
     pub(crate) borrowed: Option<BorrowedLog>,
 }
@@ -123,6 +123,9 @@ impl OnlineBackup {
             phase if phase.is_active() => {
                 return Err("A backup is already in progress, ABORT it first".into());
             }
+            _ if self.is_working => {
+                return Err("The files of the last backup are being removed, try again".into());
+            }
             _ => {}
         }
         fs::create_dir_all(directory)?;
@@ -145,13 +148,15 @@ impl OnlineBackup {
         }
     }
 
-    /// Links the base, which was written.
-    pub(crate) fn add_base(&mut self, base: &Path, directory: &Path) -> io::Result<()> {
-        if self.phase == Phase::Snapshotting {
-            self.add(base, directory)?;
+    /// Adds the link to the base. Returns false if the backup was given up meanwhile.
+    pub(crate) fn add_base(&mut self, link: &Path) -> bool {
+        self.is_working = false;
+        let is_wanted = self.phase == Phase::Snapshotting;
+        if is_wanted {
+            self.files.push(link.into());
             self.phase = Phase::Incrementing;
         }
-        Ok(())
+        is_wanted
     }
 
     /// Begins to seal the backup.
@@ -159,43 +164,23 @@ impl OnlineBackup {
     /// # Errors
     /// If the base is not there, or it is sealed by another thread.
     pub(crate) fn begin_seal(&mut self) -> Result<(), BackupError> {
-        if self.phase != Phase::Incrementing || self.is_sealing {
+        if self.phase != Phase::Incrementing || self.is_working {
             return Err("No backup ready to seal (must be in the incrementing state)".into());
         }
-        (self.is_sealing, self.is_seal_wanted) = (true, false);
+        (self.is_working, self.is_seal_wanted) = (true, false);
         Ok(())
     }
 
-    /// Links the files of changes, and writes the manifest of all.
-    pub(crate) fn seal(
-        &mut self,
-        logs: &[PathBuf],
-        (manifest, text): (&str, &str),
-        directory: &Path,
-        now: i64,
-    ) -> Result<(), BackupError> {
-        self.is_sealing = false;
-        if self.phase != Phase::Incrementing {
-            return Err("No backup in progress".into());
+    /// Adds the links to the files of changes, and the manifest. Returns false if the backup was
+    /// given up meanwhile.
+    pub(crate) fn seal(&mut self, files: &[PathBuf], now: i64) -> bool {
+        self.is_working = false;
+        let is_wanted = self.phase == Phase::Incrementing;
+        if is_wanted {
+            self.files.extend_from_slice(files);
+            (self.phase, self.ended_at) = (Phase::Sealed, now);
         }
-        logs.iter().try_for_each(|path| self.add(path, directory))?;
-        let path = directory.join(manifest);
-        self.files.push(path.clone());
-        fs::write(&path, text)?;
-        fs::File::open(&path)?.sync_all()?;
-        fs::File::open(directory)?.sync_all()?;
-        (self.phase, self.ended_at) = (Phase::Sealed, now);
-        Ok(())
-    }
-
-    fn add(&mut self, file: &Path, directory: &Path) -> io::Result<()> {
-        let path = directory.join(file.file_name().unwrap_or_default());
-        self.files.push(path.clone());
-        fs::hard_link(file, &path).or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Err(error),
-            // Another file system.
-            _ => fs::copy(file, &path).and_then(|_| fs::File::open(&path)?.sync_all()),
-        })
+        is_wanted
     }
 
     /// Gives up a backup that is not sealed, and removes its files.
@@ -216,19 +201,39 @@ impl OnlineBackup {
             return Err("Backup is in progress".into());
         }
         self.remove_files();
-        let borrowed = self.borrowed.take();
-        *self = OnlineBackup { borrowed, ..OnlineBackup::default() };
+        let (borrowed, is_working) = (self.borrowed.take(), self.is_working);
+        *self = OnlineBackup { borrowed, is_working, ..OnlineBackup::default() };
         Ok(())
     }
 
     fn remove_files(&mut self) {
-        for path in self.files.drain(..) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!("cannot remove {}: {error}", path.display());
-                }
-                _ => {}
-            }
+        self.files.drain(..).for_each(|path| remove(&path));
+    }
+}
+
+/// Links a file into a directory, or copies it to another file system. Returns the new path.
+pub(crate) fn link_into(directory: &Path, file: &Path) -> io::Result<PathBuf> {
+    let path = directory.join(file.file_name().unwrap_or_default());
+    let linked = fs::hard_link(file, &path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Err(error),
+        // Another file system.
+        _ => fs::copy(file, &path).and_then(|_| fs::File::open(&path)?.sync_all()),
+    });
+    match linked {
+        Ok(()) => Ok(path),
+        Err(error) => {
+            remove(&path);
+            Err(error)
         }
+    }
+}
+
+/// Removes a file of a backup, if it is there.
+pub(crate) fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!("cannot remove {}: {error}", path.display());
+        }
+        _ => {}
     }
 }
