@@ -361,10 +361,8 @@ impl Executor {
         let outcome = self.run(command, invocation.lend(), nested);
         let Invocation { request, session, host, reply, moment } = invocation;
         let waits = self.unblocking.waits();
-        if waits | outcome.is_err() | written_before.is_some() {
-            self.ks.release_kept();
-        }
         if waits {
+            self.ks.release_kept();
             self.tick = self.clock.now();
             // Shown to `MONITOR` when it blocks, not again when it is served.
             if written_before.is_some() {
@@ -373,6 +371,7 @@ impl Executor {
         } else {
             let failed = outcome.is_err();
             if let Err(fail) = outcome {
+                self.ks.release_kept();
                 if let Some(why) = fail.put_off() {
                     let invocation = Invocation { request, session, host, reply, moment };
                     return self.put_off(why, command, invocation);
@@ -384,6 +383,7 @@ impl Executor {
             }
             let nanos = self.account(command, request.args, failed, host);
             if let Some(before) = written_before {
+                self.ks.release_kept();
                 self.show(command, request.args, session.db, host);
                 let replied = reply.written().saturating_sub(before);
                 self.note_keys(command, request.args, nanos, replied);
