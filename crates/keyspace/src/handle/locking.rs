@@ -138,8 +138,8 @@ impl Handle {
         }
     }
 
-    /// From now on a stripe for which other threads wait may stay locked from one command of a batch
-    /// to the next. So they are woken once, not after each command.
+    /// Begins to keep stripes: one for which other threads wait may stay locked from one command of
+    /// a batch to the next. So they are woken once, not after each command.
     #[inline]
     pub fn keep(&mut self) {
         self.locks.keep();

@@ -43,7 +43,7 @@ pub(crate) struct Locks {
     kept: Option<(u32, Kept)>,
     /// Whether stripes are kept.
     keeps: bool,
-    /// Since when threads have waited for the kept stripe.
+    /// Time at which threads began to wait for the kept stripe.
     kept_since: Option<Instant>,
     /// Stripes of a multi-key lock, ascending; kept for its capacity.
     many: Vec<u32>,
@@ -198,7 +198,7 @@ impl Locks {
         }
     }
 
-    /// From now on a stripe that others wait for may stay locked until the next command.
+    /// Begins to keep stripes: one that others wait for may stay locked until the next command.
     #[inline]
     pub fn keep(&mut self) {
         self.keeps = true;
