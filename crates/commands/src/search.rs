@@ -7,6 +7,7 @@
 //! | `create` | `FT.CREATE`, `FT.ALTER` |
 //! | `manage` | dropping, listing, aliases, tags |
 //! | `query` | options of `FT.SEARCH`, its run |
+//! | `words` | words of a query, and the options about them |
 //! | `load` | hits, read and tested again under their locks |
 //! | `reply` | replies of `FT.SEARCH` |
 //! | `info` | `FT.INFO` |
@@ -22,6 +23,7 @@ mod open;
 mod query;
 mod reply;
 mod state;
+mod words;
 
 pub(crate) use definitions::Definitions;
 pub(crate) use open::{forget_indexes, swap_indexes};

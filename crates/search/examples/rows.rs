@@ -1,7 +1,7 @@
 //! Nanoseconds of a change and of a query: `cargo run --release -p petrel-search --example rows`.
 
 use petrel_search::index::condition::{Condition, TagTest};
-use petrel_search::index::contents::{Applying, Change, ChangeKind, FieldChange};
+use petrel_search::index::contents::{Applying, Change, ChangeKind, Extent, FieldChange};
 use petrel_search::index::coverage::{Covering, View};
 use petrel_search::index::live::Live;
 use petrel_search::index::schema::{DocumentOptions, Field, FieldKind, Schema};
@@ -55,7 +55,7 @@ fn put(live: &Live, document: u64, number: u64, sequence: u64, has_tag: bool) {
     ];
     let fields = if has_tag { &fields[..] } else { &fields[..1] };
     let hash = document.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let kind = ChangeKind::Put { is_whole: false, expiry: None, fields, bytes: &bytes };
+    let kind = ChangeKind::Put { extent: Extent::Fields, expiry: None, fields, bytes: &bytes };
     let mut contents = live.write();
     contents.begin();
     let change = Change { key: key.as_bytes(), hash, sequence, kind };

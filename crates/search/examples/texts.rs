@@ -5,11 +5,10 @@
 
 use petrel_search::query::ast::Node;
 use petrel_search::query::{
-    Dialect, Fields, Parameters, Scorer, Scoring, Settings, TextSearch, parse,
+    Dialect, Fields, Memory, Parameters, Scorer, Scoring, Settings, TextSearch, parse,
 };
 use petrel_search::structures::texts::{FieldText, Texts};
-use petrel_search::text::{Language, STOP_WORDS, Tokens};
-use std::collections::HashSet;
+use petrel_search::text::{Language, StopWords, Tokens};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -37,7 +36,7 @@ fn main() {
     let lines: Vec<&[u8]> = file.split(|byte| *byte == b'\n').take(limit).collect();
     let bytes: usize = lines.iter().map(|line| line.len()).sum();
     println!("{} documents of {} bytes", lines.len(), bytes / lines.len());
-    let stop_words: HashSet<&[u8]> = STOP_WORDS.iter().map(|word| word.as_bytes()).collect();
+    let stop_words = StopWords::default();
     let is_stop_word = |word: &[u8]| stop_words.contains(word);
 
     let start = Instant::now();
@@ -54,7 +53,7 @@ fn main() {
         let mut texts = Texts::new(1, Language::default());
         let start = Instant::now();
         for (row, text) in lines.iter().enumerate() {
-            let field = FieldText { field: 0, weight: 1.0, has_stems, text };
+            let field = FieldText { field: 0, weight: 1.0, has_stems, indexes_empty: false, text };
             let row = u32::try_from(row).expect("fewer documents");
             assert!(texts.add(row, &[field], Language::default(), &is_stop_word));
         }
@@ -66,6 +65,9 @@ fn main() {
             footprint as f64 / bytes as f64,
             texts.terms().len()
         );
+        for (structure, bytes) in texts.footprints() {
+            println!("{:8.1} {structure}", bytes as f64 / lines.len() as f64);
+        }
         search(&texts, lines.len());
     }
 }
@@ -93,15 +95,15 @@ fn search(texts: &Texts, documents: usize) {
             let mut total = 0;
             let start = Instant::now();
             for query in &queries {
+                let memory = Memory::default();
                 let search = TextSearch {
                     texts,
-                    end: u32::try_from(documents).unwrap_or(u32::MAX),
-                    is_visible: &|_| true,
-                    document_score: &|_| 1.0,
-                    others: &|_| None,
+                    limit: u32::MAX,
+                    others: &|_, _| None,
                     scoring: Scoring::new(Scorer::Bm25Std, texts, documents),
+                    memory: &memory,
                 };
-                total += black_box(search.best(query, 10, &mut || true)).0;
+                total += black_box(search.best(query, 10, &|_| true, &|_| 1.0)).0;
             }
             let name = if operator == " " { "AND" } else { "OR" };
             let of = terms[rank].0;

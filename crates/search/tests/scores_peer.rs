@@ -8,8 +8,10 @@
 mod peer;
 
 use peer::{Peer, Reply};
+use petrel_search::query::ast::{Node, NodeKind};
 use petrel_search::query::{
-    Dialect, Fields, Parameters, Scorer, Scoring, Settings, TextSearch, expand, parse,
+    BoxedRows, Dialect, EveryRow, Fields, Memory, Parameters, Scorer, Scoring, Settings,
+    TextSearch, expand, parse,
 };
 use petrel_search::structures::texts::{FieldText, Texts};
 use petrel_search::text::{Language, STOP_WORDS};
@@ -117,6 +119,7 @@ fn scores_are_those_of_redisearch() {
             field,
             weight,
             has_stems: true,
+            indexes_empty: false,
             text: Box::leak(text.to_owned().into_boxed_str()).as_bytes(),
         };
         texts.add(row, &[field(0, 1.0, &t), field(1, 2.5, &u)], Language::default(), &is_stop_word);
@@ -174,15 +177,20 @@ fn scores_are_those_of_redisearch() {
         if is_plain {
             expand(&mut tree, Language::default());
         }
+        let is_visible = |_: u32| true;
+        let others = |node: &Node, _: f64| -> Option<BoxedRows<'_>> {
+            let is_everything = node.kind == NodeKind::Everything;
+            is_everything.then(|| Box::new(EveryRow::new(300, &is_visible)) as BoxedRows<'_>)
+        };
+        let memory = Memory::default();
         let search = TextSearch {
             texts: &texts,
-            end: 300,
-            is_visible: &|_| true,
-            document_score: &|row| scores[row as usize],
-            others: &|_| None,
+            limit: u32::MAX,
+            others: &others,
             scoring: Scoring::new(Scorer::of(name.as_bytes()).unwrap(), &texts, 300),
+            memory: &memory,
         };
-        let (total, hits) = search.best(&tree, 1000, &mut || true);
+        let (total, hits) = search.best(&tree, 1000, &is_visible, &|row| scores[row as usize]);
         let ours: Vec<_> =
             hits.iter().map(|hit| (format!("scores:{}", hit.row), hit.score)).collect();
         // The score of a document without words is no number there.

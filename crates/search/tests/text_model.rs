@@ -1,7 +1,7 @@
 //! Searches in texts beside a model that looks at every document.
 
 use petrel_search::query::ast::{FieldMask, Node, NodeKind, Pattern, Term};
-use petrel_search::query::{Scorer, Scoring, TextSearch};
+use petrel_search::query::{BoxedRows, EveryRow, Memory, Scorer, Scoring, TextSearch};
 use petrel_search::structures::texts::{FieldText, Texts};
 use petrel_search::text::{Language, Tokens};
 use proptest::prelude::*;
@@ -193,7 +193,7 @@ proptest! {
                 .iter()
                 .enumerate()
                 .map(|(field, text)| FieldText {
-                    field, weight: 1.0, has_stems: false, text: text.as_bytes(),
+                    field, weight: 1.0, has_stems: false, indexes_empty: false, text: text.as_bytes(),
                 })
                 .collect();
             texts.add(row as u32, &fields, Language::default(), &|_| false);
@@ -207,27 +207,36 @@ proptest! {
         }
         let is_visible = |row: u32| alive.get(row as usize) == Some(&true);
         if vacuumed {
-            texts.vacuum(0..usize::MAX, &is_visible);
+            texts.begin_vacuum();
+            let mut next = Some(0);
+            while let Some(from) = next {
+                next = texts.vacuum(from, 50, &is_visible);
+            }
         }
         let documents: Vec<_> = documents.iter().map(|texts| document(texts)).collect();
         for query in queries {
+            let end = documents.len() as u32;
+            let others = |node: &Node, _: f64| -> Option<BoxedRows<'_>> {
+                let is_everything = node.kind == NodeKind::Everything;
+                is_everything.then(|| Box::new(EveryRow::new(end, &is_visible)) as BoxedRows<'_>)
+            };
+            let memory = Memory::default();
             let search = TextSearch {
                 texts: &texts,
-                end: documents.len() as u32,
-                is_visible: &is_visible,
-                document_score: &|_| 1.0,
-                others: &|_| None,
+                limit: u32::MAX,
+                others: &others,
                 scoring: Scoring::new(Scorer::Bm25Std, &texts, texts.documents()),
+                memory: &memory,
             };
             let expected: Vec<u32> = (0..documents.len() as u32)
                 .filter(|&row| is_visible(row) && matched(&query, &documents[row as usize]).is_some())
                 .collect();
-            let (total, hits) = search.best(&query, usize::MAX, &mut || true);
+            let (total, hits) = search.best(&query, usize::MAX, &is_visible, &|_| 1.0);
             let mut rows: Vec<u32> = hits.iter().map(|hit| hit.row).collect();
             prop_assert!(hits.is_sorted());
             rows.sort_unstable();
             prop_assert_eq!((total, &rows), (expected.len(), &expected), "{:?}", query);
-            let (total, best) = search.best(&query, 3, &mut || true);
+            let (total, best) = search.best(&query, 3, &is_visible, &|_| 1.0);
             prop_assert_eq!((total, &best[..]), (expected.len(), &hits[..hits.len().min(3)]));
         }
     }

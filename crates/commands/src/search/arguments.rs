@@ -59,6 +59,11 @@ impl<'a> Arguments<'a> {
         u64::try_from(number).map_err(|_| bad(option, BOUNDS))
     }
 
+    /// A number of either sign.
+    pub fn integer(&mut self, option: &str) -> Result<i64, Fail> {
+        numbers::integer(self.value(option)?).map_err(|_| bad(option, CONVERSION))
+    }
+
     /// A number of arguments, and those.
     pub fn list(&mut self, option: &str) -> Result<&'a [&'a [u8]], Fail> {
         let len = usize::try_from(self.number(option)?).map_err(|_| bad(option, BOUNDS))?;

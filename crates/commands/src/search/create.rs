@@ -7,9 +7,12 @@ use crate::search::arguments::Arguments;
 use crate::search::definitions::{Definition, Definitions};
 use crate::search::open::{change_definitions, name_argument, refuse_in_cluster};
 use petrel_search::index::schema::{
-    DocumentOptions, FIELDS_MAX, Field, FieldKind, IndexFlag, Schema,
+    DocumentOptions, FIELDS_MAX, Field, FieldKind, IndexFlag, Schema, TEXT_FIELDS_MAX,
 };
 use std::sync::Arc;
+
+/// Texts that an index may get without `MAXTEXTFIELDS`.
+const FEW_TEXTS: usize = 32;
 
 /// Languages that Redis stems.
 const LANGUAGES: [&str; 29] = [
@@ -44,6 +47,13 @@ const LANGUAGES: [&str; 29] = [
     "yiddish",
 ];
 
+/// Values of `PHONETIC`.
+const MATCHERS: [&str; 4] = ["dm:en", "dm:fr", "dm:pt", "dm:es"];
+
+const BAD_MATCHER: &str = "Matcher Format: <2 chars algorithm>:<2 chars language>. Support \
+    algorithms: double metaphone (dm). Supported languages: English (en), French (fr), Portuguese \
+    (pt) and Spanish (es)";
+
 /// Whether Redis knows a language.
 pub(super) fn is_language(name: &[u8]) -> bool {
     LANGUAGES.iter().any(|language| name.eq_ignore_ascii_case(language.as_bytes()))
@@ -67,6 +77,10 @@ pub(super) fn create(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::fixed("Fields arguments are missing"));
     }
     fields(&mut arguments, &mut schema.fields)?;
+    check_texts(&schema)?;
+    if schema.texts().count() > FEW_TEXTS && !schema.has_flag(IndexFlag::MaxTextFields) {
+        schema.flags.push(IndexFlag::MaxTextFields);
+    }
     change_definitions(ctx, |all| {
         if exists(all) {
             return Err(Fail::fixed("Index already exists"));
@@ -109,11 +123,32 @@ pub(super) fn alter(ctx: &mut Ctx<'_>) -> Outcome {
         };
         let mut schema = Schema::clone(&definition.schema);
         fields(&mut arguments, &mut schema.fields)?;
+        check_texts(&schema)?;
+        if schema.texts().count() > FEW_TEXTS
+            && !definition.schema.has_flag(IndexFlag::MaxTextFields)
+        {
+            return Err(Fail::fixed(
+                "Cannot add more fields. Declare index with wide fields to allow adding unlimited \
+                 fields",
+            ));
+        }
         definition.schema = Arc::new(schema);
         definition.skips_scan = skips_scan;
         Ok(())
     })?;
     ctx.ok()
+}
+
+/// Checks the texts of a schema.
+fn check_texts(schema: &Schema) -> Outcome {
+    let count = schema.texts().count();
+    if count > TEXT_FIELDS_MAX {
+        return Err(Fail::fixed("Schema is limited to 128 TEXT fields"));
+    }
+    if count > 0 && schema.documents.language.as_deref() == Some(b"chinese") {
+        return Err(Fail::fixed("ERR LANGUAGE chinese is not supported yet"));
+    }
+    Ok(())
 }
 
 /// The options before `SCHEMA`, and whether present keys are not indexed.
@@ -245,9 +280,10 @@ fn field(source: &[u8], arguments: &mut Arguments<'_>) -> Result<Field, Fail> {
         indexes_missing: false,
     };
     match &*kind.to_ascii_uppercase() {
-        b"NUMERIC" => {}
+        b"NUMERIC" => field.indexes_missing = arguments.take("INDEXMISSING"),
         b"TAG" => tag_options(arguments, &mut field)?,
-        b"TEXT" | b"GEO" | b"GEOSHAPE" | b"VECTOR" => {
+        b"TEXT" => text_options(arguments, &mut field)?,
+        b"GEO" | b"GEOSHAPE" | b"VECTOR" => {
             let kind = String::from_utf8_lossy(kind).to_uppercase();
             return Err(Fail::new(format!("ERR fields of type {kind} are not supported yet")));
         }
@@ -260,7 +296,6 @@ fn field(source: &[u8], arguments: &mut Arguments<'_>) -> Result<Field, Fail> {
                 field.is_unfolded = arguments.take("UNF") || kind.eq_ignore_ascii_case(b"NUMERIC");
             }
             () if arguments.take("NOINDEX") => field.is_unindexed = true,
-            () if arguments.take("INDEXMISSING") => field.indexes_missing = true,
             () => break,
         }
     }
@@ -287,9 +322,38 @@ fn tag_options(arguments: &mut Arguments<'_>, field: &mut Field) -> Outcome {
             () if arguments.take("CASESENSITIVE") => is_case_sensitive = true,
             () if arguments.take("WITHSUFFIXTRIE") => with_suffix_trie = true,
             () if arguments.take("INDEXEMPTY") => field.indexes_empty = true,
+            () if arguments.take("INDEXMISSING") => field.indexes_missing = true,
             () => break,
         }
     }
     field.kind = FieldKind::Tag { separator, is_case_sensitive, with_suffix_trie };
+    Ok(())
+}
+
+fn text_options(arguments: &mut Arguments<'_>, field: &mut Field) -> Outcome {
+    let (mut weight, mut is_unstemmed, mut with_suffix_trie) = (1.0, false, false);
+    loop {
+        match () {
+            () if arguments.take("NOSTEM") => is_unstemmed = true,
+            () if arguments.take("WEIGHT") => {
+                let number = arguments.next().and_then(numbers::double::parse);
+                let bad = "Bad arguments for weight: Could not convert argument to expected type";
+                weight = number.ok_or(Fail::fixed(bad))?;
+            }
+            () if arguments.take("PHONETIC") => {
+                let matcher =
+                    arguments.next().ok_or(Fail::fixed("PHONETIC requires an argument"))?;
+                return Err(match MATCHERS.iter().any(|known| known.as_bytes() == matcher) {
+                    true => Fail::fixed("ERR PHONETIC is not supported yet"),
+                    false => Fail::fixed(BAD_MATCHER),
+                });
+            }
+            () if arguments.take("WITHSUFFIXTRIE") => with_suffix_trie = true,
+            () if arguments.take("INDEXEMPTY") => field.indexes_empty = true,
+            () if arguments.take("INDEXMISSING") => field.indexes_missing = true,
+            () => break,
+        }
+    }
+    field.kind = FieldKind::Text { weight, is_unstemmed, with_suffix_trie };
     Ok(())
 }

@@ -179,6 +179,11 @@ impl Writer {
                 self.number(u64::from(is_case_sensitive) | u64::from(with_suffix_trie) << 1);
             }
             FieldKind::Number => self.number(2),
+            FieldKind::Text { weight, is_unstemmed, with_suffix_trie } => {
+                self.number(3);
+                self.0.extend_from_slice(&weight.to_le_bytes());
+                self.number(u64::from(is_unstemmed) | u64::from(with_suffix_trie) << 1);
+            }
         }
     }
 }
@@ -291,6 +296,16 @@ impl Reader<'_> {
                 }
             }
             2 => FieldKind::Number,
+            3 => {
+                let (weight, rest) = self.0.split_first_chunk::<8>()?;
+                self.0 = rest;
+                let options = self.number()?;
+                FieldKind::Text {
+                    weight: f64::from_le_bytes(*weight),
+                    is_unstemmed: options & 1 != 0,
+                    with_suffix_trie: options & 2 != 0,
+                }
+            }
             _ => return None,
         };
         Some(Field {
@@ -325,7 +340,14 @@ mod tests {
             FieldKind::Tag { separator: b';', is_case_sensitive: true, with_suffix_trie: false };
         let schema = Schema {
             prefixes: vec![(*b"a:").into(), Box::default()],
-            fields: vec![field(b"t", tag), field(b"n", FieldKind::Number)],
+            fields: vec![
+                field(b"t", tag),
+                field(b"n", FieldKind::Number),
+                field(
+                    b"w",
+                    FieldKind::Text { weight: 2.5, is_unstemmed: true, with_suffix_trie: false },
+                ),
+            ],
             documents: DocumentOptions {
                 score: Some(0.5),
                 language: Some((*b"german").into()),

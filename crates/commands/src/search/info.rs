@@ -19,12 +19,12 @@ pub(super) fn info(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.exec.ks.count_foreign(grown);
     let contents = index.live.read();
     let reply = &mut *ctx.reply;
-    reply.map(PARTS);
+    reply.map(PARTS + usize::from(index.schema.stop_words.is_some()));
     reply.simple("index_name");
     reply.bulk(&index.name);
     write_definition(reply, &index.schema);
     write_figures(reply, &index, &contents);
-    write_empty_parts(reply);
+    write_empty_parts(reply, index.schema.stop_words.as_deref());
     write_errors(reply, &index.schema, &contents);
     Ok(())
 }
@@ -84,21 +84,9 @@ fn write_texts(reply: &mut dyn Reply, texts: &[(&str, &Option<Box<[u8]>>)]) {
 
 /// A field: properties with values, then flags. In RESP3 the flags are a list.
 fn write_field(reply: &mut dyn Reply, field: &Field) {
-    let mut flags = Vec::new();
-    let mut separator = None;
-    if let FieldKind::Tag { separator: byte, is_case_sensitive, with_suffix_trie } = field.kind {
-        separator = Some([byte]);
-        flags.extend(is_case_sensitive.then_some("CASESENSITIVE"));
-        flags.extend(with_suffix_trie.then_some("WITHSUFFIXTRIE"));
-    }
-    flags.extend(field.is_sortable.then_some("SORTABLE"));
-    // Redis shows this of every sortable field that is no text.
-    flags.extend(field.is_sortable.then_some("UNF"));
-    flags.extend(field.is_unindexed.then_some("NOINDEX"));
-    flags.extend(field.indexes_empty.then_some("INDEXEMPTY"));
-    flags.extend(field.indexes_missing.then_some("INDEXMISSING"));
+    let flags = flags_of(field);
     let is_flat = reply.protocol() == petrel_resp::Protocol::Resp2;
-    let values = 3 + usize::from(separator.is_some());
+    let values = 3 + usize::from(field.kind != FieldKind::Number);
     match is_flat {
         true => reply.array(values * 2 + flags.len()),
         false => reply.map(values + 1),
@@ -109,15 +97,52 @@ fn write_field(reply: &mut dyn Reply, field: &Field) {
     reply.bulk(&field.name);
     reply.simple("type");
     reply.simple(field.kind.name());
-    if let Some(separator) = separator {
-        reply.simple("SEPARATOR");
-        reply.bulk(&separator);
+    match field.kind {
+        FieldKind::Tag { separator, .. } => {
+            reply.simple("SEPARATOR");
+            reply.bulk(&[separator]);
+        }
+        FieldKind::Text { weight, .. } => {
+            reply.simple("WEIGHT");
+            write_number(reply, weight);
+        }
+        FieldKind::Number => {}
     }
     if !is_flat {
         reply.simple("flags");
         reply.array(flags.len());
     }
     flags.iter().for_each(|flag| reply.simple(flag));
+}
+
+/// Flags of a field. Redis shows `UNF` of every sortable field that is no text.
+fn flags_of(field: &Field) -> Vec<&'static str> {
+    let is = |flag: bool, name: &'static str| flag.then_some(name);
+    let is_sortable = field.is_sortable;
+    let mut flags: Vec<Option<&str>> = match field.kind {
+        FieldKind::Tag { is_case_sensitive, with_suffix_trie, .. } => vec![
+            is(is_case_sensitive, "CASESENSITIVE"),
+            is(with_suffix_trie, "WITHSUFFIXTRIE"),
+            is(is_sortable, "SORTABLE"),
+            is(is_sortable, "UNF"),
+            is(field.is_unindexed, "NOINDEX"),
+        ],
+        FieldKind::Number => vec![
+            is(is_sortable, "SORTABLE"),
+            is(is_sortable, "UNF"),
+            is(field.is_unindexed, "NOINDEX"),
+        ],
+        FieldKind::Text { is_unstemmed, with_suffix_trie, .. } => vec![
+            is(is_sortable, "SORTABLE"),
+            is(is_sortable && field.is_unfolded, "UNF"),
+            is(is_unstemmed, "NOSTEM"),
+            is(field.is_unindexed, "NOINDEX"),
+            is(with_suffix_trie, "WITHSUFFIXTRIE"),
+        ],
+    };
+    flags.push(is(field.indexes_empty, "INDEXEMPTY"));
+    flags.push(is(field.indexes_missing, "INDEXMISSING"));
+    flags.into_iter().flatten().collect()
 }
 
 /// Megabytes, as Redis counts them.
@@ -134,17 +159,21 @@ fn write_number(reply: &mut dyn Reply, number: f64) {
 
 fn write_figures(reply: &mut dyn Reply, index: &OpenIndex, contents: &Contents) {
     let fields = (0..index.schema.fields.len()).filter_map(|number| contents.field(number));
-    let records: usize = fields.clone().map(FieldStore::records).sum();
+    let texts = contents.texts().map(|index| index.texts());
+    let text_records = texts.map_or(0, |texts| texts.records());
+    let text_bytes = texts.map_or(0, |texts| texts.posting_bytes());
+    let records: usize = fields.clone().map(FieldStore::records).sum::<usize>() + text_records;
     let of_kind = |is_tag: bool| {
         let own = fields.clone().filter(|field| matches!(field, FieldStore::Tags(_)) == is_tag);
-        own.map(FieldStore::footprint).sum::<usize>()
+        let words = if is_tag { 0 } else { text_bytes };
+        own.map(FieldStore::footprint).sum::<usize>() + words
     };
     let documents = contents.len();
     let scan = &index.live.scan;
     let counts: [(&str, usize); 4] = [
         ("num_docs", documents),
         ("max_doc_id", contents.documents().end() as usize),
-        ("num_terms", 0),
+        ("num_terms", texts.map_or(0, |texts| texts.terms().len())),
         ("num_records", records),
     ];
     for (name, count) in counts {
@@ -161,7 +190,7 @@ fn write_figures(reply: &mut dyn Reply, index: &OpenIndex, contents: &Contents) 
         ("sortable_values_size_mb", 0.0),
         ("key_table_size_mb", 0.0),
         ("tag_overhead_sz_mb", megabytes(of_kind(true))),
-        ("text_overhead_sz_mb", 0.0),
+        ("text_overhead_sz_mb", megabytes(texts.map_or(0, |texts| texts.footprint() - text_bytes))),
         ("total_index_memory_sz_mb", megabytes(contents.footprint())),
         ("geoshapes_sz_mb", 0.0),
         ("records_per_doc_avg", per_document(records as f64)),
@@ -197,7 +226,7 @@ fn write_figures(reply: &mut dyn Reply, index: &OpenIndex, contents: &Contents) 
 
 /// Parts that have nothing to count here: nothing is collected in the background, and there are no
 /// cursors.
-fn write_empty_parts(reply: &mut dyn Reply) {
+fn write_empty_parts(reply: &mut dyn Reply, stop_words: Option<&[Box<[u8]>]>) {
     let parts: [(&str, &[&str]); 3] = [
         (
             "gc_stats",
@@ -215,6 +244,9 @@ fn write_empty_parts(reply: &mut dyn Reply) {
         ("dialect_stats", &["dialect_1", "dialect_2", "dialect_3", "dialect_4"]),
     ];
     for (name, counts) in parts {
+        if let Some(words) = stop_words.filter(|_| name == "dialect_stats") {
+            write_stop_words(reply, words);
+        }
         reply.simple(name);
         reply.map(counts.len());
         for count in counts {
@@ -222,6 +254,16 @@ fn write_empty_parts(reply: &mut dyn Reply) {
             reply.integer(0);
         }
     }
+}
+
+/// The stop words of the index, in the order of their bytes.
+fn write_stop_words(reply: &mut dyn Reply, words: &[Box<[u8]>]) {
+    let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+    words.sort();
+    words.dedup();
+    reply.simple("stopwords_list");
+    reply.array(words.len());
+    words.iter().for_each(|word| reply.bulk(word));
 }
 
 fn write_errors(reply: &mut dyn Reply, schema: &Schema, contents: &Contents) {

@@ -4,10 +4,11 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::search::query::Searched;
-use petrel_keyspace::HashRef;
+use petrel_keyspace::{HashRef, Keyspace};
 use petrel_search::index::document::Stored;
-use petrel_search::index::schema::{FieldKind, Schema, parse_number};
+use petrel_search::index::schema::{FieldKind, LANGUAGE, Schema, parse_number};
 use petrel_search::index::search::{Found, Hit, SortKey};
+use petrel_search::query::{Explanation, hamming};
 use std::ops::Range;
 
 /// Work units of reading a hit.
@@ -53,7 +54,8 @@ pub(super) struct Loader {
 /// A result.
 pub(super) struct Loaded {
     pub key: Box<[u8]>,
-    pub score: f32,
+    pub score: f64,
+    pub explanation: Option<Explanation>,
     pub sort_key: SortKey,
     pub payload: Option<Box<[u8]>>,
     fields: Range<usize>,
@@ -79,6 +81,7 @@ impl Loader {
         found: &Found,
     ) -> Outcome {
         let options = searched.options;
+        let keyspace = ctx.exec.ks.keyspace().clone();
         for hit in found.hits.iter().skip(options.offset) {
             if self.results.len() == options.count {
                 break;
@@ -89,17 +92,18 @@ impl Loader {
                 continue;
             }
             ctx.pace(UNITS_PER_HIT)?;
-            with_hash(ctx, &hit.key, |hash| self.take(hit, hash, searched))?;
+            let bits = ctx.exec.ks.hash(&hit.key).bits();
+            with_hash(ctx, &hit.key, |hash| {
+                if is_as_found(hit, bits, searched, &keyspace) || is_match(hash, searched) {
+                    self.take(hit, hash, searched);
+                }
+            })?;
         }
         Ok(())
     }
 
     fn take(&mut self, hit: &Hit, hash: &HashRef<'_>, searched: &Searched<'_, '_>) {
         let schema = &searched.index.schema;
-        let document = Stored { schema, get: reader(hash, schema) };
-        if !document.fits() || !searched.condition.matches(&document) {
-            return;
-        }
         let start = self.fields.len();
         let options = searched.options;
         match &options.returned {
@@ -172,11 +176,30 @@ impl Loaded {
         Loaded {
             key: hit.key.clone(),
             score: hit.score,
+            explanation: hit.explanation.clone(),
             sort_key: hit.sort_key.clone(),
             payload: None,
             fields,
         }
     }
+}
+
+/// Whether a document is as the query has found it. Its key is locked.
+fn is_as_found(hit: &Hit, hash: u64, searched: &Searched<'_, '_>, keyspace: &Keyspace) -> bool {
+    if keyspace.indexes().fence.is_in_flight(hash, 0) {
+        return false;
+    }
+    let contents = searched.index.live.read();
+    let document = contents.documents().get(hit.row);
+    document.is_some_and(|document| document.sequence == hit.sequence)
+        && !contents.has_expiring_fields(hit.row)
+}
+
+/// Whether a document matches as it is stored.
+fn is_match(hash: &HashRef<'_>, searched: &Searched<'_, '_>) -> bool {
+    let schema = &searched.index.schema;
+    let document = Stored { schema, get: reader(hash, schema) };
+    document.fits() && searched.condition.matches(&document)
 }
 
 /// Reads the fields of a schema from a hash.
@@ -185,7 +208,14 @@ fn reader<'h>(
     hash: &'h HashRef<'_>,
     schema: &'h Schema,
 ) -> impl Fn(usize, &mut dyn FnMut(&[u8])) -> bool + 'h {
-    move |number, each| read(hash, &schema.fields[number].source, each)
+    move |number, each| {
+        let language = schema.documents.language_field.as_deref();
+        let name = match schema.fields.get(number) {
+            Some(field) => Some(&*field.source),
+            None => language.filter(|_| number == usize::from(LANGUAGE)),
+        };
+        name.is_some_and(|name| read(hash, name, each))
+    }
 }
 
 /// Passes the value of a field to `each`; false if there is none.
@@ -239,6 +269,41 @@ pub(super) fn load_sorted(
     found
         .hits
         .sort_by(|a, b| a.sort_key.compare(&b.sort_key, is_descending).then(a.row.cmp(&b.row)));
+    Ok(())
+}
+
+/// Compares the payloads of hits with that of the query (`SCORER HAMMING`), and sorts by that
+/// unless results are sorted by a field.
+pub(super) fn load_payload_scores(
+    ctx: &mut Ctx<'_>,
+    searched: &Searched<'_, '_>,
+    found: &mut Found,
+) -> Outcome {
+    let options = searched.options;
+    let name = searched.index.schema.documents.payload_field.as_deref();
+    let own = options.payload.unwrap_or_default();
+    for hit in &mut found.hits {
+        ctx.pace(UNITS_PER_HIT)?;
+        let mut payload = Vec::new();
+        if let Some(name) = name {
+            with_hash(ctx, &hit.key, |hash| {
+                read(hash, name, &mut |value| payload = value.to_vec());
+            })?;
+        }
+        hit.score = hamming(own, &payload);
+        hit.explanation = options.explains_score.then(|| match hit.score > 0.0 {
+            true => Explanation::of_text(format!(
+                "String length is {}. Bit count is {:.0}. Result is (1 / count + 1) = {:.2}",
+                own.len(),
+                1.0 / hit.score - 1.0,
+                hit.score
+            )),
+            false => Explanation::of_text("Payloads provided to scorer vary in length"),
+        });
+    }
+    if options.sort.is_none() {
+        found.hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.row.cmp(&b.row)));
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::search::definitions::Definitions;
 use crate::server::state::ServerState;
 use petrel_search::index::live::Live;
 use petrel_search::index::schema::Schema;
+use petrel_search::index::texts::TextRules;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,6 +18,18 @@ pub(super) struct OpenIndex {
     pub name: Box<[u8]>,
     pub live: Arc<Live>,
     pub schema: Arc<Schema>,
+}
+
+impl OpenIndex {
+    /// Rules of the words of the index, if it has any.
+    pub fn rules(&self) -> Option<Arc<TextRules>> {
+        if !self.schema.has_texts() {
+            return None;
+        }
+        let contents = self.live.read();
+        let rules = contents.texts().map(|texts| texts.rules().clone());
+        Some(rules.unwrap_or_else(|| Arc::new(TextRules::of(&self.schema))))
+    }
 }
 
 /// The name of an index, the first argument.

@@ -5,16 +5,18 @@ use crate::fail::{Fail, Outcome};
 use crate::numbers::double;
 use crate::search::arguments::Arguments;
 use crate::search::create::is_language;
-use crate::search::load::{Loader, Returned, load_sorted};
+use crate::search::load::{Loader, Returned, load_payload_scores, load_sorted};
 use crate::search::open::{OpenIndex, name_argument, open};
 use crate::search::reply;
+use crate::search::words::{self, NamedScorer, WordOptions};
 use petrel_resp::Protocol;
-use petrel_search::index::condition::Condition;
+use petrel_search::index::condition::{Condition, Unsuitable, Words, WordsOptions};
 use petrel_search::index::live::Suspension;
 use petrel_search::index::schema::{FieldKind, Schema};
 use petrel_search::index::search::{FIRST_STEP, Found, Order, Query, Run};
 use petrel_search::query::ast::{Node, NumericRange};
-use petrel_search::query::{self, Dialect, Fields, Parameters, Settings};
+use petrel_search::query::{self, Dialect, Parameters, Scorer};
+use petrel_search::text::Language;
 use std::time::{Duration, Instant};
 
 /// Largest number of results, and of skipped ones.
@@ -26,18 +28,6 @@ const STEP_NANOS: u128 = 200_000;
 /// Hits beyond the page, in place of hits that have changed when they are read.
 const SPARE_HITS: usize = 8;
 
-const SCORERS: [&str; 9] = [
-    "TFIDF",
-    "TFIDF.DOCNORM",
-    "BM25",
-    "BM25STD",
-    "BM25STD.NORM",
-    "BM25STD.TANH",
-    "DISMAX",
-    "DOCSCORE",
-    "HAMMING",
-];
-
 /// Options of `FT.SEARCH`.
 #[derive(Default)]
 pub(super) struct Options<'a> {
@@ -46,8 +36,12 @@ pub(super) struct Options<'a> {
     pub explains_score: bool,
     pub with_payloads: bool,
     pub with_sort_keys: bool,
-    /// Whether results are in the order of the documents' scores.
-    pub by_score: bool,
+    /// The scorer, if one was named.
+    pub scorer: Option<NamedScorer>,
+    /// The payload that `SCORER HAMMING` compares those of documents with.
+    pub payload: Option<&'a [u8]>,
+    words: WordOptions<'a>,
+    highlights: Option<&'static str>,
     pub returned: Option<Vec<Returned<'a>>>,
     pub sort: Option<(&'a [u8], bool)>,
     pub offset: usize,
@@ -61,28 +55,14 @@ pub(super) struct Options<'a> {
     timeout: Option<Duration>,
 }
 
-/// The names of fields without texts.
-struct NoTexts;
-
-impl Fields for NoTexts {
-    fn text_field(&self, _: &[u8]) -> Option<usize> {
-        None
-    }
-
-    fn text_name(&self, _: usize) -> Option<&[u8]> {
-        None
-    }
-}
-
 /// `FT.SEARCH index query ...`
 pub(super) fn search(ctx: &mut Ctx<'_>) -> Outcome {
     let name = name_argument(ctx)?;
     let text = *ctx.args().get(2).ok_or(Fail::fixed("No query string provided"))?;
     let options = Options::parse(&mut Arguments::new(&ctx.args()[3..]), ctx.reply.protocol())?;
     let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
-    let node = parse(text, &options)?;
-    let condition = condition(&node, &options, &index.schema)?;
     let order = order(&options, &index.schema)?;
+    let condition = condition(text, &options, &index, order)?;
     let mut searched = Searched { index: &index, options: &options, condition, order };
     searched.answer(ctx)
 }
@@ -108,38 +88,62 @@ fn explanation(ctx: &mut Ctx<'_>) -> Result<Vec<u8>, Fail> {
     let text = *ctx.args().get(2).ok_or(Fail::fixed("No query string provided"))?;
     let options = Options::parse(&mut Arguments::new(&ctx.args()[3..]), ctx.reply.protocol())?;
     let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
-    let node = parse(text, &options)?;
-    condition(&node, &options, &index.schema)?;
-    Ok(query::explain(&node, &NoTexts))
+    let rules = index.rules();
+    let mut tree = words::parse(text, &options, &index.schema, rules.as_deref())?;
+    words::expand(&mut tree, &options, rules.as_deref())?;
+    resolve(&tree, &options, &index, Order::Scores)?;
+    Ok(query::explain(&tree, &*index.schema))
 }
 
-fn parse(text: &[u8], options: &Options<'_>) -> Result<Node, Fail> {
-    let settings = Settings {
-        dialect: options.dialect,
-        fields: &NoTexts,
-        parameters: &options.parameters,
-        is_stop_word: &|_| false,
+/// The condition of a query.
+fn condition(
+    text: &[u8],
+    options: &Options<'_>,
+    index: &OpenIndex,
+    order: Order,
+) -> Result<Condition, Fail> {
+    let rules = index.rules();
+    let mut tree = words::parse(text, options, &index.schema, rules.as_deref())?;
+    words::expand(&mut tree, options, rules.as_deref())?;
+    words::restrict(&mut tree, options, &index.schema);
+    let condition = resolve(&tree, options, index, order)?;
+    Ok(if options.has_geo_filter { Condition::Nothing } else { condition })
+}
+
+fn resolve(
+    tree: &Node,
+    options: &Options<'_>,
+    index: &OpenIndex,
+    order: Order,
+) -> Result<Condition, Fail> {
+    let fail = |error: Unsuitable| Fail::new(error.0);
+    let needs_scores = options.with_scores || order == Order::Scores && options.count > 0;
+    let Some(rules) = index.rules().filter(|_| needs_scores || words::has_words(tree)) else {
+        return Condition::of(tree, &index.schema).map_err(fail);
     };
-    query::parse(text, &settings).map_err(|error| Fail::new(error.text))
-}
-
-fn condition(node: &Node, options: &Options<'_>, schema: &Schema) -> Result<Condition, Fail> {
-    let condition = Condition::of(node, schema).map_err(|error| Fail::new(error.0))?;
-    if options.has_geo_filter {
-        return Ok(Condition::Nothing);
+    if let Some(option) = options.highlights {
+        return Err(Fail::new(format!("ERR {option} is not supported yet")));
     }
-    if options.ranges.is_empty() {
-        return Ok(condition);
-    }
-    let ranges = options.ranges.iter().map(|range| Condition::of_range(range, schema));
-    Ok(Condition::All(std::iter::once(condition).chain(ranges).collect()))
+    let words = WordsOptions {
+        scorer: options.scorer.map(|named| named.scorer).unwrap_or_default(),
+        needs_scores: options.with_scores,
+        explains: options.explains_score,
+    };
+    Words::of(tree.clone(), &index.schema, rules, words).map(Condition::Words).map_err(fail)
 }
 
 /// The order of the result in the index. If the index lacks the values to sort by, documents are
 /// found in the order of their rows.
 fn order(options: &Options<'_>, schema: &Schema) -> Result<Order, Fail> {
     let Some((name, is_descending)) = options.sort else {
-        return Ok(if options.by_score { Order::Scores } else { Order::Rows });
+        let scorer = options.scorer.map(|named| named.scorer);
+        return Ok(match scorer {
+            // Payloads are read from the keys.
+            Some(Scorer::Hamming) => Order::Rows,
+            Some(Scorer::DocScore) => Order::Scores,
+            _ if schema.has_texts() => Order::Scores,
+            _ => Order::Rows,
+        });
     };
     let Some(field) = schema.field(name) else {
         return Err(Fail::new([b"Property `", name, b"` not loaded nor in schema"].concat()));
@@ -163,7 +167,8 @@ impl Searched<'_, '_> {
     fn answer(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
         let options = self.options;
         ctx.exec.ks.wait_for_indexes();
-        let sorts_later = options.sort.is_some() && self.order == Order::Rows;
+        let compares = options.sort.is_none() && options.is_hamming();
+        let sorts_later = options.sort.is_some() && self.order == Order::Rows || compares;
         let mut spare = SPARE_HITS;
         loop {
             let page = options.offset + options.count;
@@ -184,7 +189,18 @@ impl Searched<'_, '_> {
             };
             let (mut found, timed_out) = run(ctx, self, &query)?;
             self.condition = query.condition;
-            if sorts_later {
+            if found.has_too_many_terms {
+                return Err(Fail::fixed("ERR the query has more terms than are searched at once"));
+            }
+            if compares || options.is_hamming() && options.with_scores {
+                load_payload_scores(ctx, self, &mut found)?;
+            } else if self.index.schema.has_texts() {
+                options.scorer.iter().for_each(|named| named.normalize(&mut found));
+            } else if !options.scorer.is_some_and(|named| named.scorer == Scorer::DocScore) {
+                // Without texts, other scorers have nothing to go by.
+                found.hits.iter_mut().for_each(|hit| hit.score = 0.0);
+            }
+            if sorts_later && !compares {
                 load_sorted(ctx, self, &mut found)?;
             }
             let found_all = found.hits.len() < needed;
@@ -246,6 +262,31 @@ fn run(
 }
 
 impl<'a> Options<'a> {
+    /// Whether payloads are compared.
+    pub fn is_hamming(&self) -> bool {
+        self.scorer.is_some_and(|named| named.scorer == Scorer::Hamming)
+    }
+
+    /// Options of the words.
+    pub fn words(&self) -> &WordOptions<'a> {
+        &self.words
+    }
+
+    /// The dialect.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The parameters of the query.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Ranges of numbers beside the query.
+    pub fn ranges(&self) -> &[NumericRange] {
+        &self.ranges
+    }
+
     fn parse(arguments: &mut Arguments<'a>, protocol: Protocol) -> Result<Self, Fail> {
         let mut options = Options { count: 10, ..Options::default() };
         while let Some(word) = arguments.next() {
@@ -275,8 +316,11 @@ impl<'a> Options<'a> {
             b"WITHPAYLOADS" => self.with_payloads = true,
             b"WITHSORTKEYS" => self.with_sort_keys = true,
             b"EXPLAINSCORE" => self.explains_score = true,
-            // These matter to texts; the total is always exact.
-            b"VERBATIM" | b"NOSTOPWORDS" | b"INORDER" | b"WITHCOUNT" | b"WITHOUTCOUNT" => {}
+            b"VERBATIM" => self.words.is_verbatim = true,
+            b"NOSTOPWORDS" => self.words.no_stop_words = true,
+            b"INORDER" => self.words.in_order = true,
+            // The total is always exact.
+            b"WITHCOUNT" | b"WITHOUTCOUNT" => {}
             _ => return false,
         }
         true
@@ -286,9 +330,7 @@ impl<'a> Options<'a> {
         match upper {
             b"RETURN" => self.returned = Some(Returned::parse(arguments.list("RETURN")?)?),
             b"INKEYS" => self.keys = Some(arguments.list("INKEYS")?),
-            b"INFIELDS" => {
-                arguments.list("INFIELDS")?;
-            }
+            b"INFIELDS" => self.words.fields = Some(arguments.list("INFIELDS")?),
             b"PARAMS" => {
                 let list = arguments.list("PARAMS")?;
                 if list.is_empty() || list.len() % 2 == 1 {
@@ -342,24 +384,25 @@ impl<'a> Options<'a> {
                 let millis = number.and_then(|number| u64::try_from(number).ok()).ok_or(bad)?;
                 self.timeout = Some(Duration::from_millis(millis));
             }
-            b"SLOP" => {
-                arguments.number("SLOP")?;
-            }
+            b"SLOP" => self.words.slop = Some(arguments.integer("SLOP")?),
             b"LANGUAGE" => {
-                if !is_language(arguments.value("LANGUAGE")?) {
+                let name = arguments.value("LANGUAGE")?;
+                if !is_language(name) {
                     return Err(Fail::fixed("No such language"));
                 }
+                self.words.language = Some(
+                    Language::of(name)
+                        .ok_or(Fail::fixed("ERR LANGUAGE chinese is not supported yet"))?,
+                );
             }
             b"SCORER" => {
                 let name = arguments.value("SCORER")?;
-                if !SCORERS.iter().any(|scorer| scorer.as_bytes() == name) {
-                    return Err(Fail::new([b"No such scorer ", name].concat()));
-                }
-                self.by_score = name == b"DOCSCORE";
+                let named = NamedScorer::of(name);
+                self.scorer =
+                    Some(named.ok_or_else(|| Fail::new([b"No such scorer ", name].concat()))?);
             }
-            b"EXPANDER" | b"PAYLOAD" => {
-                arguments.value("EXPANDER")?;
-            }
+            b"EXPANDER" => self.words.expander = Some(arguments.value("EXPANDER")?),
+            b"PAYLOAD" => self.payload = Some(arguments.value("PAYLOAD")?),
             b"FORMAT" => format(arguments, protocol)?,
             _ => return Ok(false),
         }
@@ -390,6 +433,7 @@ impl<'a> Options<'a> {
     fn highlight(&mut self, upper: &[u8], arguments: &mut Arguments<'a>) -> Result<bool, Fail> {
         match upper {
             b"SUMMARIZE" => loop {
+                self.highlights = Some("SUMMARIZE");
                 match () {
                     () if arguments.take("FIELDS") => {
                         arguments.list("FIELDS")?;
@@ -407,6 +451,7 @@ impl<'a> Options<'a> {
                 }
             },
             b"HIGHLIGHT" => loop {
+                self.highlights = Some("HIGHLIGHT");
                 match () {
                     () if arguments.take("FIELDS") => {
                         arguments.list("FIELDS")?;

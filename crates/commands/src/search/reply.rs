@@ -6,6 +6,7 @@ use crate::search::load::{Loaded, Loader, print_general};
 use crate::search::query::Options;
 use petrel_resp::{Protocol, Reply};
 use petrel_search::index::search::SortKey;
+use petrel_search::query::Explanation;
 
 const TIMED_OUT: &str = "Timeout limit was reached";
 
@@ -116,20 +117,35 @@ fn write_map(
     }
 }
 
-/// The score: that of the document if results are ordered by it. Without texts, other scorers have
-/// nothing to go by.
+/// The score, with its explanation if that was asked for.
 fn write_score(reply: &mut dyn Reply, options: &Options<'_>, result: &Loaded) {
-    let score = if options.by_score { f64::from(result.score) } else { 0.0 };
     if options.explains_score {
         reply.array(2);
     }
-    match reply.protocol() {
-        Protocol::Resp2 => reply.bulk(print_general(score, 17).as_bytes()),
-        Protocol::Resp3 => reply.double(score),
-    }
+    reply.double(result.score);
     if options.explains_score {
-        let text = format!("Document's score is {score:.2}");
-        reply.bulk(text.as_bytes());
+        match &result.explanation {
+            Some(explanation) => write_explanation(reply, explanation),
+            None => {
+                reply.simple(&format!("Document's score is {:.2}", result.score));
+            }
+        }
+    }
+}
+
+fn write_explanation(reply: &mut dyn Reply, explanation: &Explanation) {
+    let Some(parts) = &explanation.parts else { return write_line(reply, &explanation.text) };
+    reply.array(2);
+    write_line(reply, &explanation.text);
+    reply.array(parts.len());
+    parts.iter().for_each(|part| write_explanation(reply, part));
+}
+
+/// A line of an explanation: a simple string, unless a tag in it is no line of text.
+fn write_line(reply: &mut dyn Reply, text: &[u8]) {
+    match std::str::from_utf8(text) {
+        Ok(text) if !text.contains(char::is_control) => reply.simple(text),
+        _ => reply.bulk(text),
     }
 }
 

@@ -67,6 +67,8 @@ mod script_libraries;
 mod scripts;
 mod search;
 mod search_peer;
+mod search_texts;
+mod search_texts_peer;
 mod server;
 mod sets;
 mod sketches_peer;

@@ -8,7 +8,7 @@ use crate::state::observers::DOCUMENTS;
 use crate::structures::hash::HashRef;
 use crate::structures::key_hash::Key;
 use petrel_search::index::batch::ChangedKey;
-use petrel_search::index::contents::Contents;
+use petrel_search::index::contents::{Contents, Extent};
 use petrel_search::index::coverage::{Covering, Touched, View};
 use std::mem::take;
 
@@ -73,7 +73,7 @@ impl Handle {
         if let Some(documents) = &mut self.observers.documents
             && documents.view.covering(db, key.bytes).contains(&index)
         {
-            documents.note(db, (key.bytes, key.hash), index, Touched::WHOLE);
+            documents.note(db, (key.bytes, key.hash), index, Touched::SCANNED);
         }
     }
 
@@ -130,7 +130,12 @@ impl Handle {
         if !is_whole && !noted.touched.has_fields() {
             return batch.expire(noted.index, changed, expiry);
         }
-        let mut copying = batch.put(noted.index, changed, is_whole, expiry);
+        let extent = match () {
+            () if noted.touched.is_scanned() => Extent::Scanned,
+            () if is_whole => Extent::Whole,
+            () => Extent::Fields,
+        };
+        let mut copying = batch.put(noted.index, changed, extent, expiry);
         let mut scratch = itoa::Buffer::new();
         for (name, number) in covering.schema.watched() {
             if !is_whole && !noted.touched.has_field(number) {

@@ -15,7 +15,7 @@ fn pairs() -> u64 {
 
 fn create(client: &mut Client, name: &str) {
     let words = ["FT.CREATE", name, "PREFIX", "1", "e:", "SCHEMA", "n", "NUMERIC", "SORTABLE"];
-    let reply = client.text(&[&words[..], &["t", "TAG"]].concat());
+    let reply = client.text(&[&words[..], &["t", "TAG", "w", "TEXT"]].concat());
     assert_eq!(reply, "OK");
 }
 
@@ -61,10 +61,12 @@ fn read_your_writes(backend: &str) {
                     let number = me * 1_000_000_000 + round;
                     let key = format!("e:{me}:{}", round % 50);
                     let (text, tag) = (number.to_string(), format!("t{number}"));
-                    client.call(&["HSET", &key, "n", &text, "t", &tag]);
+                    let words = format!("word{number} of this document");
+                    client.call(&["HSET", &key, "n", &text, "t", &tag, "w", &words]);
                     written[me as usize].store(round, SeqCst);
-                    let query = match round % 2 {
+                    let query = match round % 3 {
                         0 => format!("@n:[{text} {text}]"),
+                        1 => format!("document word{number} @n:[{text} {text}]"),
                         _ => format!("@t:{{{tag}}}"),
                     };
                     assert_eq!(total(&mut client, "i", &query), 1, "{query}");
@@ -99,7 +101,8 @@ fn fill(client: &mut Client, round: i64) -> Vec<String> {
     }
     for n in 0..300 {
         let (key, number) = (format!("e:{n}"), (n + round).to_string());
-        client.call(&["HSET", &key, "n", &number, "m", &number, "t", &format!("x{}", n % 3)]);
+        let (tag, words) = (format!("x{}", n % 3), format!("runs of number{}", n % 7));
+        client.call(&["HSET", &key, "n", &number, "m", &number, "t", &tag, "w", &words]);
     }
     client.call(&["DEL", "e:5"]);
     client.call(&["HEXPIRE", "e:6", "1000", "FIELDS", "1", "n"]);
@@ -108,7 +111,7 @@ fn fill(client: &mut Client, round: i64) -> Vec<String> {
 
 fn shown(client: &mut Client) -> Vec<String> {
     settle(client, "i");
-    let queries = ["*", "@t:{x1}", "@n:[10 20]", "@m:[100 200] -@t:{x2}"];
+    let queries = ["*", "@t:{x1}", "@n:[10 20]", "@m:[100 200] -@t:{x2}", "running number3"];
     let results = queries
         .iter()
         .map(|query| client.text(&["FT.SEARCH", "a", query, "SORTBY", "n", "LIMIT", "0", "1000"]));

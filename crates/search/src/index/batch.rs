@@ -1,6 +1,6 @@
 //! Changes of a thread: copied under the locks of their keys, applied after the unlock.
 
-use crate::index::contents::{Applying, Change, ChangeKind, FieldChange};
+use crate::index::contents::{Applying, Change, ChangeKind, Extent, FieldChange};
 use crate::index::coverage::View;
 use crate::index::fence::Fence;
 use std::ops::Range;
@@ -32,7 +32,7 @@ struct Copied {
 enum CopiedKind {
     Remove,
     Expire(Option<i64>),
-    Put { is_whole: bool, expiry: Option<i64>, fields: Range<usize> },
+    Put { extent: Extent, expiry: Option<i64>, fields: Range<usize> },
 }
 
 /// A document during the copy of its fields.
@@ -81,11 +81,11 @@ impl Batch {
         &mut self,
         index: u32,
         changed: ChangedKey<'_>,
-        is_whole: bool,
+        extent: Extent,
         expiry: Option<i64>,
     ) -> Copying<'_> {
         let start = self.fields.len();
-        self.add(index, changed, CopiedKind::Put { is_whole, expiry, fields: start..start });
+        self.add(index, changed, CopiedKind::Put { extent, expiry, fields: start..start });
         Copying { batch: self }
     }
 
@@ -122,8 +122,8 @@ impl Batch {
         let kind = match &copied.kind {
             CopiedKind::Remove => ChangeKind::Remove,
             CopiedKind::Expire(expiry) => ChangeKind::Expire(*expiry),
-            CopiedKind::Put { is_whole, expiry, fields } => ChangeKind::Put {
-                is_whole: *is_whole,
+            CopiedKind::Put { extent, expiry, fields } => ChangeKind::Put {
+                extent: *extent,
                 expiry: *expiry,
                 fields: &self.fields[fields.clone()],
                 bytes: &self.bytes,

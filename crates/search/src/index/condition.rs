@@ -1,12 +1,20 @@
 //! Conditions: a query, resolved against the schema of an index. They can be tested on any
-//! document, and walked as rows ([`crate::index::cursor`]).
+//! document, and walked as rows ([`crate::index::cursor`], [`crate::index::words`]).
 
+use crate::index::contents::Contents;
 use crate::index::document::Document;
-use crate::index::schema::{FieldKind, Schema, fold};
-use crate::query::ast::{Node, NodeKind, NumericRange, Pattern, TagValue};
-use crate::query::unescape;
+use crate::index::field::{FieldStore, TagStore};
+use crate::index::schema::{Field, FieldKind, LANGUAGE, Schema, fold};
+use crate::index::texts::{DocumentTexts, TextRules};
+use crate::query::ast::{FieldMask, Node, NodeKind, NumericRange, Pattern, TagValue};
+use crate::query::{
+    BoxedRows, LeafFigures, LeafKind, Memory, OneRow, OtherRows, Scorer, Scoring, TextSearch,
+    unescape, union,
+};
 use crate::structures::numbers::Range;
+use std::collections::HashMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// Minimum length of a prefix, a suffix or an infix (`MINPREFIX`).
 const AFFIX_MIN: usize = 2;
@@ -43,6 +51,8 @@ pub enum Condition {
     Any(Vec<Condition>),
     /// Not this.
     Not(Box<Condition>),
+    /// A query with words, of which parts may be other conditions. It is no part of another one.
+    Words(Words),
 }
 
 /// A test of a folded tag.
@@ -80,7 +90,7 @@ impl Condition {
             NodeKind::Tag { field, values } => Self::of_tags(field, values, schema)?,
             NodeKind::Numeric(range) => Self::of_range(range, schema),
             NodeKind::Missing { field } => Self::of_missing(field, schema)?,
-            // Fields of these kinds do not exist yet: texts, places, shapes, vectors.
+            // Words are resolved by `Words`. Places, shapes, vectors are not indexed yet.
             NodeKind::Empty
             | NodeKind::Term(_)
             | NodeKind::Phrase(_)
@@ -175,6 +185,7 @@ impl Condition {
                 conditions.iter().any(|condition| condition.matches(document))
             }
             Condition::Not(condition) => !condition.matches(document),
+            Condition::Words(words) => words.matches(document),
         }
     }
 }
@@ -238,6 +249,224 @@ fn matches_wildcard(pattern: &[u8], text: &[u8]) -> bool {
         }
     }
     pattern[at.min(pattern.len())..].iter().all(|&byte| byte == b'*')
+}
+
+/// A query with words.
+#[derive(Clone, Debug)]
+pub struct Words(Arc<Resolved>);
+
+#[derive(Debug)]
+struct Resolved {
+    tree: Node,
+    /// Conditions on other fields, by the address of their node.
+    leaves: HashMap<usize, Condition>,
+    rules: Arc<TextRules>,
+    options: WordsOptions,
+}
+
+/// Options of the scores.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct WordsOptions {
+    /// The scorer.
+    pub scorer: Scorer,
+    /// Hits have scores even if they are sorted by something else.
+    pub needs_scores: bool,
+    /// Scores are explained.
+    pub explains: bool,
+}
+
+impl PartialEq for Words {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.tree == other.0.tree && self.0.options == other.0.options
+    }
+}
+
+impl Words {
+    /// Resolves a syntax tree.
+    ///
+    /// # Errors
+    /// If a field was defined without an option that the query needs.
+    pub fn of(
+        tree: Node,
+        schema: &Schema,
+        rules: Arc<TextRules>,
+        options: WordsOptions,
+    ) -> Result<Self, Unsuitable> {
+        let mut resolved = Arc::new(Resolved { tree, leaves: HashMap::new(), rules, options });
+        // The nodes stay where they are from now on.
+        if let Some(own) = Arc::get_mut(&mut resolved) {
+            let mut leaves = HashMap::new();
+            resolve(&own.tree, schema, &mut leaves)?;
+            own.leaves = leaves;
+        }
+        Ok(Words(resolved))
+    }
+
+    /// The options.
+    pub fn options(&self) -> WordsOptions {
+        self.0.options
+    }
+
+    /// The syntax tree.
+    pub fn tree(&self) -> &Node {
+        &self.0.tree
+    }
+
+    /// Whether a document matches, of which the texts are known.
+    pub fn matches(&self, document: &(impl Document + ?Sized)) -> bool {
+        let rules = &self.0.rules;
+        let mut given: Vec<(u16, Vec<u8>)> = Vec::new();
+        for number in rules.fields() {
+            document.text(usize::from(number), &mut |text| given.push((number, text.into())));
+        }
+        let mut language: Option<Vec<u8>> = None;
+        document.text(usize::from(LANGUAGE), &mut |text| language = Some(text.into()));
+        let given: Vec<_> = given.iter().map(|(number, text)| (*number, &**text)).collect();
+        let mut texts = rules.empty();
+        rules.add(&mut texts, 0, DocumentTexts { texts: &given, language: language.as_deref() });
+        let scoring = Scoring::new(Scorer::DocScore, &texts, 1);
+        let memory = Memory::default();
+        let others = |node: &Node, weight| self.at_row(node, weight, 0, document, &scoring, None);
+        let search = TextSearch {
+            texts: &texts,
+            limit: u32::MAX,
+            others: &others,
+            scoring,
+            memory: &memory,
+        };
+        search.rows(&self.0.tree).is_some_and(|rows| rows.current() == Some(0))
+    }
+
+    /// A condition on other fields than texts, by its node.
+    pub(super) fn leaf(&self, node: &Node) -> Option<&Condition> {
+        self.0.leaves.get(&std::ptr::from_ref(node).addr())
+    }
+
+    /// A condition on other fields than texts, as one row if a document fulfils it.
+    pub(super) fn at_row<'t>(
+        &self,
+        node: &Node,
+        weight: f64,
+        row: u32,
+        document: &(impl Document + ?Sized),
+        scoring: &Scoring,
+        contents: Option<&'t Contents>,
+    ) -> Option<BoxedRows<'t>> {
+        let one = |figures| -> BoxedRows<'t> {
+            Box::new(OtherRows { rows: Box::new(OneRow { row: Some(row) }), figures, estimate: 1 })
+        };
+        if node.kind == NodeKind::Everything {
+            return Some(one(LeafFigures { weight, ..LeafFigures::EVERYTHING }));
+        }
+        let condition = self.leaf(node)?;
+        let Condition::Tag { field, tests } = condition else {
+            return condition.matches(document).then(|| one(figures_of(condition, weight)));
+        };
+        let store = contents.and_then(|contents| match contents.field(*field) {
+            Some(FieldStore::Tags(store)) => Some(store),
+            _ => None,
+        });
+        let mut rows = Vec::new();
+        for test in tests {
+            document.any_tag(*field, &mut |tag| {
+                if test.passes(tag) {
+                    let known = store.and_then(|store| Some((store, store.tags().find(tag)?)));
+                    let figures = match known {
+                        Some((store, id)) => tag_figures(store, id, weight, scoring),
+                        None => LeafFigures { weight, ..LeafFigures::of(LeafKind::Term, b"") },
+                    };
+                    rows.push(one(figures));
+                }
+                false
+            });
+        }
+        union(rows, union_weight(tests, weight))
+    }
+}
+
+/// Figures of a condition on something else than words and tags.
+pub(super) fn figures_of(condition: &Condition, weight: f64) -> LeafFigures<'static> {
+    match condition {
+        Condition::Missing { .. } => {
+            LeafFigures { weight, ..LeafFigures::of(LeafKind::Absence, b"") }
+        }
+        _ => LeafFigures::of(LeafKind::Other, b""),
+    }
+}
+
+pub(super) fn tag_figures<'t>(
+    store: &'t TagStore,
+    id: u32,
+    weight: f64,
+    scoring: &Scoring,
+) -> LeafFigures<'t> {
+    let tags = store.tags();
+    let factor = scoring.factor(tags.rows(id).len());
+    LeafFigures { name: tags.text(id), kind: LeafKind::Term, factor, weight }
+}
+
+/// Weight of all tags of a condition together: as in Redis, beside that of each.
+pub(super) fn union_weight(tests: &[TagTest], weight: f64) -> f64 {
+    if tests.len() > 1 { weight } else { 1.0 }
+}
+
+/// Resolves conditions on other fields than texts, and checks those on texts.
+fn resolve(
+    node: &Node,
+    schema: &Schema,
+    leaves: &mut HashMap<usize, Condition>,
+) -> Result<(), Unsuitable> {
+    match &node.kind {
+        NodeKind::Empty | NodeKind::Everything | NodeKind::Fuzzy { .. } => {}
+        NodeKind::Term(term) if term.text.is_empty() => check_empty(node.fields, schema)?,
+        NodeKind::Pattern(Pattern::Suffix(_) | Pattern::Infix(_) | Pattern::Wildcard(_)) => {
+            check_suffixes(node.fields, schema)?;
+        }
+        NodeKind::Term(_) | NodeKind::Pattern(_) => {}
+        NodeKind::Intersection(children)
+        | NodeKind::Phrase(children)
+        | NodeKind::Union(children) => {
+            children.iter().try_for_each(|child| resolve(child, schema, leaves))?;
+        }
+        NodeKind::Not(child) | NodeKind::Optional(child) => resolve(child, schema, leaves)?,
+        _ => {
+            leaves.insert(std::ptr::from_ref(node).addr(), Condition::of(node, schema)?);
+        }
+    }
+    Ok(())
+}
+
+/// Whether any of the searched texts in `fields` fulfils a test.
+fn any_text(fields: FieldMask, schema: &Schema, test: impl Fn(&Field) -> bool) -> bool {
+    let texts = schema.texts().enumerate();
+    let mut named = texts.filter(|(at, _)| fields.and(FieldMask::of(*at)) != FieldMask::NONE);
+    named.any(|(_, number)| test(&schema.fields[number]))
+}
+
+fn check_empty(fields: FieldMask, schema: &Schema) -> Result<(), Unsuitable> {
+    let is_named = fields != FieldMask::ALL && fields != FieldMask::NONE;
+    match is_named && !any_text(fields, schema, |field| field.indexes_empty) {
+        false => Ok(()),
+        true => Err(Unsuitable(
+            "Use `INDEXEMPTY` in field creation in order to index and query for empty strings"
+                .into(),
+        )),
+    }
+}
+
+/// Suffixes are found without a trie; but fields without one are refused beside fields with one, as
+/// in Redis.
+fn check_suffixes(fields: FieldMask, schema: &Schema) -> Result<(), Unsuitable> {
+    let has_trie =
+        |field: &Field| matches!(field.kind, FieldKind::Text { with_suffix_trie: true, .. });
+    let lacks_trie = |field: &Field| !has_trie(field);
+    let is_refused = fields != FieldMask::ALL
+        && any_text(FieldMask::ALL, schema, has_trie)
+        && any_text(fields, schema, lacks_trie);
+    match is_refused {
+        true => Err(Unsuitable("Contains query on fields without WITHSUFFIXTRIE support".into())),
+        false => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 
 use crate::index::document::{Document, Value, Values};
 use crate::index::field::{FieldStore, Misfit, value_bytes};
-use crate::index::schema::{FieldKind, Schema, parse_number};
+use crate::index::schema::{LANGUAGE, SCORE, Schema, parse_number};
+use crate::index::texts::{DocumentTexts, KeptTexts, TextIndex};
 use crate::structures::documents::Documents;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::size_of;
@@ -36,10 +37,10 @@ pub enum ChangeKind<'c> {
     Remove,
     /// Only the expiry of the key changed.
     Expire(Option<i64>),
-    /// Values of fields. Unnamed fields keep theirs, unless it `is_whole`: then they are removed.
+    /// Values of fields. Unnamed fields keep theirs, unless all are stated: then they are removed.
     Put {
-        /// Whether all values are stated.
-        is_whole: bool,
+        /// The stated fields.
+        extent: Extent,
         /// Expiry of the key in Unix milliseconds.
         expiry: Option<i64>,
         /// The fields.
@@ -49,10 +50,21 @@ pub enum ChangeKind<'c> {
     },
 }
 
+/// Fields that a change states.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Extent {
+    /// Some.
+    Fields,
+    /// All.
+    Whole,
+    /// All, read by a walk over present keys: a document that is indexed already has not changed.
+    Scanned,
+}
+
 /// A changed field.
 #[derive(Clone, Debug)]
 pub struct FieldChange {
-    /// Number of the field; that after the last is the score.
+    /// Number of the field, [`SCORE`] or [`LANGUAGE`].
     pub number: u16,
     /// Bytes of the value; none if the document lacks the field.
     pub value: Option<Range<usize>>,
@@ -109,7 +121,8 @@ pub struct Failure {
 pub struct Contents {
     documents: Documents,
     fields: Vec<FieldStore>,
-    kinds: Vec<FieldKind>,
+    /// Words of the TEXT fields, if there are any.
+    texts: Option<Box<TextIndex>>,
     default_score: f32,
     /// The stamp at the beginning, which tells these contents from those before a flush.
     born: u64,
@@ -134,9 +147,9 @@ impl Contents {
     /// Contents without documents. `stamp` is above those of all earlier contents.
     pub fn new(schema: &Schema, stamp: u64) -> Self {
         let mut contents = Contents {
-            documents: Documents::default(),
+            documents: Documents::new(schema.has_texts()),
             fields: Vec::new(),
-            kinds: Vec::new(),
+            texts: None,
             default_score: schema.documents.score.unwrap_or(1.0) as f32,
             born: stamp,
             stamp,
@@ -164,7 +177,6 @@ impl Contents {
             }
             self.field_bytes += store.footprint() + size_of::<FieldStore>();
             self.fields.push(store);
-            self.kinds.push(field.kind.clone());
             self.errors.push(FieldErrors::default());
         }
         let old = std::mem::take(&mut self.hidden);
@@ -172,6 +184,14 @@ impl Contents {
             let mut values = values.into_vec();
             values.resize(self.fields.len(), Value::Missing);
             self.hidden.insert(row, values.into());
+        }
+        match &mut self.texts {
+            Some(texts) => texts.change(schema),
+            None if schema.has_texts() => {
+                self.documents.keep_order();
+                self.texts = Some(Box::new(TextIndex::new(schema)));
+            }
+            None => {}
         }
     }
 
@@ -205,6 +225,21 @@ impl Contents {
         self.fields.get(number)
     }
 
+    /// Words of the TEXT fields, if there are any.
+    pub fn texts(&self) -> Option<&TextIndex> {
+        self.texts.as_deref()
+    }
+
+    /// Score of documents that state none.
+    pub fn default_score(&self) -> f32 {
+        self.default_score
+    }
+
+    /// Whether fields of a document expire.
+    pub fn has_expiring_fields(&self, row: u32) -> bool {
+        !self.expiries.is_empty() && self.expiries.contains_key(&row)
+    }
+
     /// Versions that suspended queries may need.
     pub fn versions(&self) -> &[Version] {
         &self.versions
@@ -227,6 +262,7 @@ impl Contents {
             + self.due.len() * (24 + 2 * size_of::<(u16, i64)>());
         self.documents.footprint()
             + self.field_bytes
+            + self.texts.as_ref().map_or(0, |texts| texts.footprint())
             + self.version_bytes
             + self.hidden_bytes
             + self.hidden.capacity() * (size_of::<(u32, Values)>() + 1)
@@ -271,6 +307,7 @@ impl Contents {
                 if let Some(row) = found {
                     self.keep_version(row, applying.snapshot);
                     self.remove(row);
+                    self.vacuum();
                 }
                 if applying.in_flight {
                     self.tombstones.push((change.hash, change.sequence));
@@ -281,7 +318,10 @@ impl Contents {
                 self.keep_version(row, applying.snapshot);
                 self.touch(row, change.sequence, expiry);
             }
-            ChangeKind::Put { is_whole, expiry, fields, bytes } => {
+            ChangeKind::Put { extent: Extent::Scanned, .. }
+                if found.is_some_and(|row| self.knows_all_fields(row)) => {}
+            ChangeKind::Put { extent, expiry, fields, bytes } => {
+                let is_whole = extent != Extent::Fields;
                 let row = match found {
                     Some(row) => row,
                     None => match self.documents.add(change.hash, change.key) {
@@ -295,9 +335,19 @@ impl Contents {
                     self.documents.get_mut(row).score = self.default_score;
                 }
                 self.touch(row, change.sequence, expiry);
+                if is_whole {
+                    self.documents.get_mut(row).fields = self.fields.len() as u16;
+                }
                 self.put(row, found.is_none(), is_whole, fields, bytes);
+                self.vacuum();
             }
         }
+    }
+
+    /// Whether a document was read since the last field was added.
+    fn knows_all_fields(&self, row: u32) -> bool {
+        let document = self.documents.get(row);
+        document.is_some_and(|document| usize::from(document.fields) == self.fields.len())
     }
 
     /// Number of the last removal of a key with this hash.
@@ -311,7 +361,7 @@ impl Contents {
         document.sequence = sequence;
         document.stamp = self.stamp;
         // The year 1970 is past as well.
-        document.expiry = expiry.and_then(|at| NonZeroI64::new(at.max(1)));
+        self.documents.set_expiry(row, expiry.and_then(|at| NonZeroI64::new(at.max(1))));
     }
 
     /// Keeps the present values of a document that is about to change, if a suspended query can see
@@ -359,18 +409,18 @@ impl Contents {
         if fields.iter().any(|field| field.expiry.is_some()) || !self.expiries.is_empty() {
             self.change_expiries(row, fields);
         }
-        if let Some(score) =
-            fields.iter().find(|field| usize::from(field.number) == self.fields.len())
-        {
-            let text = score.value.clone().and_then(|value| bytes.get(value));
-            let number = text.and_then(parse_number);
+        let text_of = |field: &FieldChange| field.value.clone().and_then(|value| bytes.get(value));
+        if let Some(score) = fields.iter().find(|field| field.number == SCORE) {
+            let number = text_of(score).and_then(parse_number);
             let score = number.map_or(self.default_score, |score| score as f32);
-            self.documents.get_mut(row).score = score;
+            self.documents.set_score(row, score);
         }
         if self.hidden.contains_key(&row) {
             self.put_hidden(row, is_whole, fields, bytes);
             return;
         }
+        let has_texts = self.states_texts(is_whole, fields);
+        let row = if has_texts && !is_new { self.renew(row) } else { row };
         if is_new {
             for number in 0..self.fields.len() {
                 if self.fields[number].missing().is_some() {
@@ -385,7 +435,7 @@ impl Contents {
         }
         let mut misfits = Vec::new();
         for field in fields {
-            let text = field.value.clone().and_then(|value| bytes.get(value));
+            let text = text_of(field);
             let number = usize::from(field.number);
             if let Some(Err(Misfit)) = self.change_field(number, |store| store.set_text(row, text))
             {
@@ -393,10 +443,96 @@ impl Contents {
                 self.note_failure(number, row, text.unwrap_or_default());
             }
         }
+        if has_texts {
+            self.put_texts(row, !misfits.is_empty(), fields, bytes);
+        }
         if misfits.is_empty() {
             self.documents.hide(row, false);
         } else {
             self.hide(row, &misfits);
+        }
+    }
+
+    /// Whether a change states the texts of its document: it states all or none.
+    fn states_texts(&self, is_whole: bool, fields: &[FieldChange]) -> bool {
+        let Some(texts) = &self.texts else { return false };
+        let is_text = |number| number == LANGUAGE || texts.rules().has_field(number);
+        is_whole || fields.iter().any(|field| is_text(field.number))
+    }
+
+    /// Indexes the texts that a change states, unless the document is hidden. They are kept if they
+    /// may have to be indexed again.
+    fn put_texts(&mut self, row: u32, is_hidden: bool, fields: &[FieldChange], bytes: &[u8]) {
+        let Some(texts) = &mut self.texts else { return };
+        let (mut given, mut language) = (Vec::new(), None);
+        for field in fields {
+            let Some(text) = field.value.clone().and_then(|value| bytes.get(value)) else {
+                continue;
+            };
+            match field.number {
+                LANGUAGE => language = Some(text),
+                number if texts.rules().has_field(number) => given.push((number, text)),
+                _ => {}
+            }
+        }
+        let document = DocumentTexts { texts: &given, language };
+        let expires = self.expiries.get(&row).is_some_and(|expiries| {
+            let is_text = |number| number == LANGUAGE || texts.rules().has_field(number);
+            expiries.iter().any(|&(number, _)| is_text(number))
+        });
+        if is_hidden || expires {
+            texts.keep(row, KeptTexts::of(document));
+        } else {
+            texts.take_kept(row);
+        }
+        match is_hidden {
+            true => texts.remove(row),
+            false => {
+                texts.add(row, document);
+            }
+        }
+    }
+
+    /// Moves a document to a row above all others, for its changed texts. Returns the row.
+    fn renew(&mut self, row: u32) -> u32 {
+        let Some(new) = self.documents.renew(row) else { return row };
+        for number in 0..self.fields.len() {
+            self.change_field(number, |field| {
+                let value = field.get(row);
+                field.set(row, &Value::Missing);
+                field.set_missing(row, false);
+                field.set_missing(new, value == Value::Missing);
+                field.set(new, &value);
+            });
+        }
+        let expiries = self.expiries.get(&row).cloned().unwrap_or_default();
+        self.set_expiries(row, Vec::new());
+        self.set_expiries(new, expiries);
+        if let Some(texts) = &mut self.texts {
+            texts.take_kept(row);
+            texts.remove(row);
+        }
+        self.release(row);
+        new
+    }
+
+    /// Gives a row back that has no document any more.
+    fn release(&mut self, row: u32) {
+        if let Some(page) = self.documents.release(row) {
+            for number in 0..self.fields.len() {
+                self.change_field(number, |field| field.drop_page(page));
+            }
+        }
+    }
+
+    /// Drops some words of removed documents. Suspended queries may still need them.
+    fn vacuum(&mut self) {
+        let documents = &self.documents;
+        if let Some(texts) = &mut self.texts
+            && self.versions.is_empty()
+        {
+            let is_kept = |row| documents.get(row).is_some();
+            texts.vacuum(&is_kept, &|page| documents.is_page_over(page));
         }
     }
 
@@ -416,6 +552,9 @@ impl Contents {
         self.hidden_bytes -= values_bytes(&values);
         if is_whole {
             values.fill(Value::Missing);
+        }
+        if self.states_texts(is_whole, fields) {
+            self.put_texts(row, true, fields, bytes);
         }
         for field in fields {
             let number = usize::from(field.number);
@@ -440,6 +579,7 @@ impl Contents {
             self.hidden.insert(row, values);
             return;
         }
+        let row = self.restore_texts(row);
         for (number, value) in values.iter().enumerate() {
             self.change_field(number, |field| {
                 field.set_missing(row, *value == Value::Missing);
@@ -447,6 +587,27 @@ impl Contents {
             });
         }
         self.documents.hide(row, false);
+    }
+
+    /// Indexes the kept texts of a document that is shown again. Returns its row.
+    fn restore_texts(&mut self, row: u32) -> u32 {
+        let kept = self.texts.as_mut().and_then(|texts| texts.take_kept(row));
+        // Without kept texts, its words still stand at its row.
+        kept.map_or(row, |kept| self.index_again(row, kept))
+    }
+
+    /// Indexes other texts of a document, at a row above all others. Returns the row.
+    fn index_again(&mut self, row: u32, kept: KeptTexts) -> u32 {
+        let row = self.renew(row);
+        let Some(texts) = &mut self.texts else { return row };
+        let given: Vec<_> = kept.texts.iter().map(|(number, text)| (*number, &**text)).collect();
+        texts.add(row, DocumentTexts { texts: &given, language: kept.language.as_deref() });
+        let is_text = |number| number == LANGUAGE || texts.rules().has_field(number);
+        let expiries = self.expiries.get(&row);
+        if expiries.is_some_and(|own| own.iter().any(|&(number, _)| is_text(number))) {
+            texts.keep(row, kept);
+        }
+        row
     }
 
     fn note_failure(&mut self, number: usize, row: u32, text: &[u8]) {
@@ -476,6 +637,11 @@ impl Contents {
         }
         self.set_expiries(row, Vec::new());
         self.documents.remove(row);
+        if let Some(texts) = &mut self.texts {
+            texts.take_kept(row);
+            texts.remove(row);
+        }
+        self.release(row);
     }
 
     fn change_expiries(&mut self, row: u32, fields: &[FieldChange]) {
@@ -518,6 +684,7 @@ impl Contents {
             self.set_expiries(row, left);
             self.keep_version(row, snapshot);
             self.documents.get_mut(row).stamp = self.stamp;
+            let row = self.expire_texts(row, &expired);
             let hidden = self.hidden.remove(&row);
             if let Some(mut values) = hidden {
                 self.hidden_bytes -= values_bytes(&values);
@@ -530,13 +697,35 @@ impl Contents {
                 continue;
             }
             for (number, _) in expired {
-                let number = usize::from(number);
-                if number == self.fields.len() {
-                    self.documents.get_mut(row).score = self.default_score;
+                if number == SCORE {
+                    self.documents.set_score(row, self.default_score);
                 }
-                self.change_field(number, |field| field.set(row, &Value::Missing));
+                self.change_field(usize::from(number), |field| field.set(row, &Value::Missing));
             }
         }
+    }
+
+    /// Removes the words of expired texts. Returns the row of the document.
+    fn expire_texts(&mut self, row: u32, expired: &[(u16, i64)]) -> u32 {
+        let Some(texts) = &mut self.texts else { return row };
+        let is_expired = |number: u16| expired.iter().any(|&(expired, _)| expired == number);
+        let rules = texts.rules();
+        let has_texts = |&(number, _): &(u16, i64)| number == LANGUAGE || rules.has_field(number);
+        if !expired.iter().any(has_texts) {
+            return row;
+        }
+        let Some(mut kept) = texts.take_kept(row) else { return row };
+        kept.texts.retain(|&(number, _)| !is_expired(number));
+        if is_expired(LANGUAGE) {
+            kept.language = None;
+        }
+        if self.hidden.contains_key(&row) {
+            texts.keep(row, kept);
+            return row;
+        }
+        let row = self.index_again(row, kept);
+        self.documents.hide(row, false);
+        row
     }
 
     /// A document's present values.

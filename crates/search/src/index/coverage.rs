@@ -4,7 +4,7 @@
 //! the first two.
 
 use crate::index::live::Live;
-use crate::index::schema::Schema;
+use crate::index::schema::{Field, LANGUAGE, SCORE, Schema};
 use std::sync::Arc;
 
 /// Fields of a document, as bits by their number.
@@ -16,10 +16,20 @@ impl Touched {
     pub const EXPIRY: Self = Self(1 << 62);
     /// Every field.
     pub const WHOLE: Self = Self(1 << 63);
+    /// Every field, read by a walk over present keys: nothing has changed.
+    pub const SCANNED: Self = Self(1 << 63 | 1 << 59);
 
     /// A single field. Fields of high numbers stand for all.
     pub fn field(number: u16) -> Self {
-        if number < 62 { Self(1 << number) } else { Self::WHOLE }
+        Self::bit(number).map_or(Self::WHOLE, |bit| Self(1 << bit))
+    }
+
+    fn bit(number: u16) -> Option<u16> {
+        match number {
+            SCORE => Some(61),
+            LANGUAGE => Some(60),
+            _ => Some(number).filter(|&number| number < 59),
+        }
     }
 
     /// Whether all of the document has to be read.
@@ -27,9 +37,14 @@ impl Touched {
         self.0 & Self::WHOLE.0 != 0
     }
 
+    /// Whether a walk over present keys has read the document.
+    pub fn is_scanned(self) -> bool {
+        self.0 & Self::SCANNED.0 == Self::SCANNED.0
+    }
+
     /// Whether a field has to be read.
     pub fn has_field(self, number: u16) -> bool {
-        self.is_whole() || number < 62 && self.0 >> number & 1 == 1
+        self.is_whole() || Self::bit(number).is_some_and(|bit| self.0 >> bit & 1 == 1)
     }
 
     /// Whether any field has to be read.
@@ -86,8 +101,13 @@ fn filter_bit(name: &[u8]) -> u64 {
 impl FieldNames {
     fn new(schema: &Schema) -> Self {
         let mut names: Vec<(Box<[u8]>, Touched)> = Vec::new();
+        // The words of all texts are indexed at once.
+        let texts = schema.texts().map(|number| number as u16).chain([LANGUAGE]);
+        let texts = texts.fold(0, |bits, number| bits | Touched::field(number).0);
         for (name, number) in schema.watched() {
-            let touched = Touched::field(number);
+            let is_text = number == LANGUAGE
+                || schema.fields.get(usize::from(number)).is_some_and(Field::is_searched_text);
+            let touched = if is_text { Touched(texts) } else { Touched::field(number) };
             match names.iter_mut().find(|(other, _)| **other == *name) {
                 Some((_, known)) => known.0 |= touched.0,
                 None => names.push((name.into(), touched)),

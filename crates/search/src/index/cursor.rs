@@ -23,17 +23,7 @@ const TESTED_RATIO: usize = 8;
 /// Rows of a list at most; more are a bitmap.
 const LIST_MAX: usize = 1024;
 
-/// A walk over rows in ascending order.
-pub trait RowCursor {
-    /// The current row; none at the end.
-    fn current(&self) -> Option<u32>;
-
-    /// Steps to the next row.
-    fn advance(&mut self);
-
-    /// Steps to the first row that is not below `row`; never backwards.
-    fn seek(&mut self, row: u32);
-}
+pub use crate::query::Rows as RowCursor;
 
 type Boxed<'c> = Box<dyn RowCursor + 'c>;
 
@@ -92,6 +82,8 @@ impl<'c> Walk<'c, '_> {
             }
             Condition::All(conditions) => self.intersection(conditions),
             Condition::Not(_) => self.tested(Box::new(self.everything()), condition),
+            // A query with words is walked by itself.
+            Condition::Words(_) => Box::new(Nothing),
         }
     }
 
@@ -163,7 +155,7 @@ pub fn estimate(condition: &Condition, contents: &Contents) -> usize {
     let all = contents.len();
     match condition {
         Condition::Nothing => 0,
-        Condition::Everything | Condition::Not(_) => all,
+        Condition::Everything | Condition::Not(_) | Condition::Words(_) => all,
         Condition::Number { field, range } => match contents.field(*field) {
             Some(FieldStore::Numbers(store)) => {
                 store.numbers().count(range, all / TESTED_SHARE + 1)

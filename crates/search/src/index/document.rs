@@ -14,6 +14,10 @@ pub trait Document {
 
     /// Whether the document lacks the field.
     fn is_missing(&self, field: usize) -> bool;
+
+    /// Passes the text of a TEXT field, if it is known, and the name of the document's language, if
+    /// it states one.
+    fn text(&self, _field: usize, _each: &mut dyn FnMut(&[u8])) {}
 }
 
 /// The value of a field.
@@ -26,6 +30,9 @@ pub enum Value {
     Number(f64),
     /// Tags, and the whole value if documents can be sorted by the field.
     Tags(Box<[Arc<[u8]>]>, Option<Box<[u8]>>),
+    /// A text: the value to sort by, if documents can be sorted by the field. The words are those
+    /// of the document's row.
+    Text(Option<Box<[u8]>>),
     /// A value that does not fit the field's kind.
     Misfit,
 }
@@ -53,7 +60,8 @@ impl Document for [Value] {
     }
 }
 
-/// A document as it is stored: `get` returns the text of a field of the schema.
+/// A document as it is stored: `get` returns the text of a field of the schema, or of
+/// [`crate::index::schema::LANGUAGE`].
 pub struct Stored<'s, F> {
     /// The schema.
     pub schema: &'s Schema,
@@ -100,5 +108,9 @@ impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Document for Stored<'_, F> {
 
     fn is_missing(&self, field: usize) -> bool {
         !(self.get)(field, &mut |_| ())
+    }
+
+    fn text(&self, field: usize, each: &mut dyn FnMut(&[u8])) {
+        (self.get)(field, each);
     }
 }

@@ -19,6 +19,19 @@ pub enum FieldStore {
     Tags(TagStore),
     /// Numbers.
     Numbers(NumberStore),
+    /// A text. Its words are in [`crate::index::texts`].
+    Text(TextStore),
+}
+
+/// Contents of a TEXT field besides its words.
+#[derive(Debug)]
+pub struct TextStore {
+    missing: Option<IdSet>,
+    /// Value of each row to sort by, if documents can be sorted by the field.
+    sort_keys: Option<Column<Option<Box<[u8]>>>>,
+    is_unfolded: bool,
+    /// Bytes that the column's values own.
+    owned: usize,
 }
 
 /// Contents of a TAG field.
@@ -120,6 +133,12 @@ impl FieldStore {
                 of_rows: Column::default(),
                 numbers: Numbers::default(),
             }),
+            FieldKind::Text { .. } => FieldStore::Text(TextStore {
+                missing,
+                sort_keys: field.is_sortable.then(Column::default),
+                is_unfolded: field.is_unfolded,
+                owned: 0,
+            }),
         }
     }
 
@@ -135,6 +154,7 @@ impl FieldStore {
                 store.set(row, number.unwrap_or(None));
                 return number.map(|_| ());
             }
+            FieldStore::Text(store) => store.set_text(row, text),
         }
         Ok(())
     }
@@ -150,6 +170,10 @@ impl FieldStore {
                     _ => None,
                 },
             ),
+            FieldStore::Text(store) => match value {
+                Value::Text(sort_key) => store.set(row, true, sort_key.clone()),
+                _ => store.set(row, false, None),
+            },
         }
     }
 
@@ -158,6 +182,7 @@ impl FieldStore {
         let missing = match self {
             FieldStore::Tags(store) => &mut store.missing,
             FieldStore::Numbers(store) => &mut store.missing,
+            FieldStore::Text(store) => &mut store.missing,
         };
         if let Some(missing) = missing {
             match is_missing {
@@ -172,6 +197,10 @@ impl FieldStore {
         match self {
             FieldStore::Tags(store) => store.get(row),
             FieldStore::Numbers(store) => store.number(row).map_or(Value::Missing, Value::Number),
+            FieldStore::Text(store) => match store.is_missing(row) {
+                true => Value::Missing,
+                false => Value::Text(store.sort_key(row).map(Into::into)),
+            },
         }
     }
 
@@ -182,6 +211,7 @@ impl FieldStore {
                 store.of_rows.get(row).is_none_or(|ids| *ids == TagIds::Missing)
             }
             FieldStore::Numbers(store) => store.number(row).is_none(),
+            FieldStore::Text(store) => store.is_missing(row),
         }
     }
 
@@ -190,6 +220,7 @@ impl FieldStore {
         match self {
             FieldStore::Tags(store) => store.missing.as_ref(),
             FieldStore::Numbers(store) => store.missing.as_ref(),
+            FieldStore::Text(store) => store.missing.as_ref(),
         }
     }
 
@@ -203,7 +234,28 @@ impl FieldStore {
                     store.tags.footprint() + store.of_rows.footprint() + texts + store.owned
                 }
                 FieldStore::Numbers(store) => store.numbers.footprint() + store.of_rows.footprint(),
+                FieldStore::Text(store) => {
+                    store.sort_keys.as_ref().map_or(0, Column::footprint) + store.owned
+                }
             }
+    }
+
+    /// Frees a page of rows that will not be used again.
+    pub fn drop_page(&mut self, page: usize) {
+        match self {
+            FieldStore::Tags(store) => {
+                store.of_rows.drop_page(page);
+                if let Some(texts) = &mut store.texts {
+                    texts.drop_page(page);
+                }
+            }
+            FieldStore::Numbers(store) => store.of_rows.drop_page(page),
+            FieldStore::Text(store) => {
+                if let Some(sort_keys) = &mut store.sort_keys {
+                    sort_keys.drop_page(page);
+                }
+            }
+        }
     }
 
     /// Number of entries of the inverted index.
@@ -211,7 +263,53 @@ impl FieldStore {
         match self {
             FieldStore::Tags(store) => store.tags.len(),
             FieldStore::Numbers(store) => store.numbers.len(),
+            FieldStore::Text(_) => 0,
         }
+    }
+}
+
+impl TextStore {
+    /// The value of a row to sort by, if documents can be sorted by the field without being read.
+    pub fn sort_key(&self, row: u32) -> Option<&[u8]> {
+        self.sort_keys.as_ref()?.get(row)?.as_deref()
+    }
+
+    /// Whether a row is known to lack the field.
+    fn is_missing(&self, row: u32) -> bool {
+        match (&self.missing, &self.sort_keys) {
+            (Some(missing), _) => missing.contains(row),
+            (None, Some(_)) => self.sort_key(row).is_none(),
+            (None, None) => false,
+        }
+    }
+
+    fn set_text(&mut self, row: u32, text: Option<&[u8]>) {
+        let has_key = self.sort_keys.is_some();
+        let sort_key = text.filter(|_| has_key).map(|text| match self.is_unfolded {
+            true => text.into(),
+            false => {
+                let mut folded = Vec::new();
+                fold(text, false, &mut folded);
+                folded.into_boxed_slice()
+            }
+        });
+        self.set(row, text.is_some(), sort_key);
+    }
+
+    fn set(&mut self, row: u32, is_present: bool, sort_key: Option<Box<[u8]>>) {
+        if let Some(missing) = &mut self.missing {
+            match is_present {
+                true => missing.remove(row),
+                false => missing.insert(row),
+            };
+        }
+        let Some(sort_keys) = &mut self.sort_keys else { return };
+        if sort_key.is_none() && sort_keys.get(row).is_none_or(Option::is_none) {
+            return;
+        }
+        self.owned += sort_key.as_ref().map_or(0, |text| text.len());
+        let old = std::mem::replace(sort_keys.get_mut(row), sort_key);
+        self.owned -= old.map_or(0, |text| text.len());
     }
 }
 
@@ -373,6 +471,7 @@ pub fn value_bytes(value: &Value) -> usize {
             tags.len() * size_of::<std::sync::Arc<[u8]>>()
                 + text.as_ref().map_or(0, |text| text.len())
         }
+        Value::Text(sort_key) => sort_key.as_ref().map_or(0, |text| text.len()),
         _ => 0,
     }
 }

@@ -5,9 +5,11 @@
 //! | `schema` | fields of an index, and its options |
 //! | `field` | contents of one field, by its kind |
 //! | `document` | values of a document, for conditions |
+//! | `texts` | words of TEXT fields |
 //! | `contents` | rows, fields and earlier versions: changes of documents |
 //! | `condition` | a query, resolved against a schema |
 //! | `cursor` | rows that match a condition |
+//! | `words` | walks of queries with words |
 //! | `search` | one run of a query |
 //! | `coverage` | indexes of a key, and numbers of fields by name |
 //! | `fence` | changes that were committed and are not applied yet |
@@ -27,6 +29,8 @@ pub mod indexes;
 pub mod live;
 pub mod schema;
 pub mod search;
+pub mod texts;
+pub mod words;
 
 #[cfg(test)]
 mod model_tests;

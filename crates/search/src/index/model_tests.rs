@@ -1,13 +1,14 @@
 //! An index beside a list of documents: the same answers after every change, and while queries are
 //! suspended.
 
-use super::condition::{Condition, TagTest};
-use super::contents::{Applying, Change, ChangeKind, Contents, FieldChange};
+use super::condition::{Condition, TagTest, Words, WordsOptions};
+use super::contents::{Applying, Change, ChangeKind, Contents, Extent, FieldChange};
 use super::document::{Document, Stored};
 use super::live::Live;
 use super::schema::{DocumentOptions, Field, FieldKind, Schema};
 use super::search::{FIRST_STEP, Found, Hit, Order, Query, Run, SortKey};
-use crate::query::ast::Pattern;
+use super::texts::TextRules;
+use crate::query::ast::{FieldMask, Node, NodeKind, NumericRange, Pattern, TagValue, Term};
 use crate::structures::numbers::Range;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 const KEYS: u32 = 40;
-const FIELDS: usize = 4;
+const FIELDS: usize = 6;
 
 fn field(name: &str, kind: FieldKind) -> Field {
     Field {
@@ -36,6 +37,8 @@ fn schema() -> Schema {
         is_case_sensitive,
         with_suffix_trie: false,
     };
+    let words =
+        |is_unstemmed| FieldKind::Text { weight: 1.0, is_unstemmed, with_suffix_trie: false };
     Schema {
         prefixes: vec![Box::default()],
         fields: vec![
@@ -43,6 +46,8 @@ fn schema() -> Schema {
             Field { indexes_empty: true, ..field("u", tag(true)) },
             field("n", FieldKind::Number),
             field("m", FieldKind::Number),
+            field("w", words(false)),
+            Field { indexes_empty: true, is_sortable: true, ..field("x", words(true)) },
         ],
         documents: DocumentOptions::default(),
         flags: Vec::new(),
@@ -59,14 +64,13 @@ type ModelValue = Option<(String, Option<i64>)>;
 struct Model {
     fields: [ModelValue; FIELDS],
     expiry: Option<i64>,
-    row: u32,
 }
 
 impl Model {
     /// Whether a query at a time sees it and the condition matches.
     fn is_found(&self, schema: &Schema, condition: &Condition, now_ms: i64) -> bool {
         let get = |number: usize, each: &mut dyn FnMut(&[u8])| {
-            let value = self.fields[number].as_ref();
+            let value = self.fields.get(number).and_then(Option::as_ref);
             let alive = value.filter(|(_, expiry)| expiry.is_none_or(|at| at > now_ms));
             alive.map(|(text, _)| each(text.as_bytes())).is_some()
         };
@@ -77,7 +81,7 @@ impl Model {
 
     fn number(&self, number: usize, now_ms: i64) -> Option<f64> {
         let get = |_: usize, each: &mut dyn FnMut(&[u8])| {
-            let value = self.fields[number].as_ref();
+            let value = self.fields.get(number).and_then(Option::as_ref);
             let alive = value.filter(|(_, expiry)| expiry.is_none_or(|at| at > now_ms));
             alive.map(|(text, _)| each(text.as_bytes())).is_some()
         };
@@ -110,6 +114,10 @@ fn text(number: usize) -> BoxedStrategy<String> {
         0 | 1 => {
             let tags = prop::collection::vec("[abAB]{0,2}", 0..3);
             tags.prop_map(|tags| tags.join(",")).boxed()
+        }
+        4 | 5 => {
+            let words = prop::collection::vec("[ab]{1,2}", 0..5);
+            words.prop_map(|words| words.join(" ")).boxed()
         }
         _ => prop_oneof![
             8 => (-5..6i32).prop_map(|number| number.to_string()),
@@ -151,11 +159,58 @@ fn condition() -> impl Strategy<Value = Condition> {
             .prop_map(|(field, tests)| Condition::Tag { field, tests }),
         1 => (0..FIELDS).prop_map(|field| Condition::Missing { field }),
     ];
-    leaf.prop_recursive(3, 10, 3, |inner| {
+    let plain = leaf.prop_recursive(3, 10, 3, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 1..4).prop_map(Condition::All),
             prop::collection::vec(inner.clone(), 1..4).prop_map(Condition::Any),
             inner.prop_map(|condition| Condition::Not(condition.into())),
+        ]
+    });
+    let words = tree().prop_map(|tree| {
+        let schema = schema();
+        let rules = Arc::new(TextRules::of(&schema));
+        let words = Words::of(tree, &schema, rules, WordsOptions::default());
+        Condition::Words(words.unwrap())
+    });
+    prop_oneof![plain, words]
+}
+
+/// A query with words, and perhaps other conditions.
+fn tree() -> impl Strategy<Value = Node> {
+    let bytes = |text: String| -> Box<[u8]> { text.as_bytes().into() };
+    let term = move |text: String| {
+        Node::new(NodeKind::Term(Term { text: bytes(text), expanded: false, verbatim: true }))
+    };
+    let word = || "[ab]{1,2}".prop_map(String::from);
+    let leaf = prop_oneof![
+        4 => word().prop_map(term),
+        2 => (word(), 0..2usize).prop_map(move |(word, text)| {
+            Node { fields: FieldMask::of(text), ..term(word) }
+        }),
+        1 => prop::collection::vec(word(), 1..3)
+            .prop_map(move |words| Node::new(NodeKind::Phrase(words.into_iter().map(term).collect()))),
+        1 => word().prop_map(move |word| Node::new(NodeKind::Pattern(Pattern::Prefix(bytes(word))))),
+        1 => Just(Node::new(NodeKind::Everything)),
+        1 => Just(Node::new(NodeKind::Missing { field: (*b"w").into() })),
+        1 => word().prop_map(move |word| {
+            let values = vec![TagValue::Exact(bytes(word))];
+            Node::new(NodeKind::Tag { field: (*b"t").into(), values })
+        }),
+        1 => (-6..7i32).prop_map(|number| {
+            let (field, min) = ((*b"n").into(), f64::from(number));
+            let max = min + 3.0;
+            Node::new(NodeKind::Numeric(NumericRange {
+                field, min, max, includes_min: true, includes_max: false,
+            }))
+        }),
+    ];
+    leaf.prop_recursive(3, 10, 3, |inner| {
+        let many = prop::collection::vec(inner.clone(), 2..4);
+        prop_oneof![
+            3 => many.clone().prop_map(|children| Node::new(NodeKind::Intersection(children))),
+            2 => many.prop_map(|children| Node::new(NodeKind::Union(children))),
+            1 => inner.clone().prop_map(|child| Node::new(NodeKind::Not(Box::new(child)))),
+            1 => inner.prop_map(|child| Node::new(NodeKind::Optional(Box::new(child)))),
         ]
     })
 }
@@ -207,9 +262,6 @@ impl World {
         {
             contents.apply(&old, Applying { snapshot, in_flight: false });
         }
-        if let Some(model) = self.documents.get_mut(&key) {
-            model.row = contents.documents().find(hash, &bytes).unwrap();
-        }
     }
 
     fn change(&mut self, step: &Step) {
@@ -221,6 +273,15 @@ impl World {
                     // All fields are stated, or not there.
                     *model = Model { expiry: model.expiry, ..Model::default() };
                     named.retain(|_, value| value.is_some());
+                }
+                // A change states all texts, or none.
+                if !*whole && named.keys().any(|&number| number > 3) {
+                    for number in 4..FIELDS {
+                        let own = model.fields[number].clone();
+                        let own =
+                            own.map(|(text, expiry)| (text, expiry.map(|at| at - self.now_ms)));
+                        named.entry(number).or_insert(own);
+                    }
                 }
                 let (mut changes, mut bytes) = (Vec::new(), Vec::new());
                 for (number, value) in named {
@@ -237,8 +298,8 @@ impl World {
                         value.map(|(text, expiry)| (text, expiry.map(|at| at + self.now_ms)));
                 }
                 let expiry = model.expiry;
-                let kind =
-                    ChangeKind::Put { is_whole: *whole, expiry, fields: &changes, bytes: &bytes };
+                let extent = if *whole { Extent::Whole } else { Extent::Fields };
+                let kind = ChangeKind::Put { extent, expiry, fields: &changes, bytes: &bytes };
                 self.apply(*key, kind);
             }
             Step::Expire { key, expiry } => {
@@ -259,6 +320,7 @@ impl World {
 
     /// The keys that a query finds, and in its order if that is by a field.
     fn expected(&self, query: &Query) -> Vec<(SortKey, u32, Vec<u8>)> {
+        let contents = self.live.read();
         let mut found: Vec<_> = self
             .documents
             .iter()
@@ -270,7 +332,8 @@ impl World {
                     }
                     _ => SortKey::Missing,
                 };
-                (sort_key, model.row, key_of(key).1)
+                let (hash, bytes) = key_of(key);
+                (sort_key, contents.documents().find(hash, &bytes).unwrap(), bytes)
             })
             .collect();
         let is_descending = matches!(query.order, Order::Field { is_descending: true, .. });
@@ -359,6 +422,7 @@ proptest! {
         let contents = world.live.read();
         prop_assert_eq!(contents.len(), 0);
         prop_assert!(contents.versions().is_empty());
+        prop_assert_eq!(contents.texts().map(|index| index.texts().documents()), Some(0));
         for number in 0..FIELDS {
             let field = contents.field(number).unwrap();
             prop_assert_eq!(field.records(), 0);
@@ -377,7 +441,7 @@ fn a_late_change_does_not_revive_a_removed_document() {
         key: &key,
         hash,
         sequence,
-        kind: ChangeKind::Put { is_whole: true, expiry: None, fields: &[], bytes: &[] },
+        kind: ChangeKind::Put { extent: Extent::Whole, expiry: None, fields: &[], bytes: &[] },
     };
     let remove = Change { key: &key, hash, sequence: 2, kind: ChangeKind::Remove };
     let applying = |in_flight| Applying { snapshot: None, in_flight };

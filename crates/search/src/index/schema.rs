@@ -1,7 +1,18 @@
 //! Schemas: the fields of an index and its options, as `FT.CREATE` states them.
 
+use crate::query::Fields;
+
 /// Maximum number of fields of an index.
 pub const FIELDS_MAX: usize = 1024;
+
+/// Maximum number of searched TEXT fields of an index.
+pub const TEXT_FIELDS_MAX: usize = 128;
+
+/// Number of the field with the score of a document ([`Schema::watched`]).
+pub const SCORE: u16 = u16::MAX;
+
+/// Number of the field with the language of a document ([`Schema::watched`]).
+pub const LANGUAGE: u16 = u16::MAX - 1;
 
 /// Definition of an index.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +110,15 @@ pub enum FieldKind {
     },
     /// A number.
     Number,
+    /// A text, searched by its words.
+    Text {
+        /// Factor of the frequency of its words.
+        weight: f64,
+        /// Words are not indexed by their stem (`NOSTEM`).
+        is_unstemmed: bool,
+        /// A trie of suffixes was asked for.
+        with_suffix_trie: bool,
+    },
 }
 
 impl FieldKind {
@@ -107,6 +127,7 @@ impl FieldKind {
         match self {
             FieldKind::Tag { .. } => "TAG",
             FieldKind::Number => "NUMERIC",
+            FieldKind::Text { .. } => "TEXT",
         }
     }
 }
@@ -122,13 +143,49 @@ impl Schema {
         self.prefixes.iter().any(|prefix| key.starts_with(prefix))
     }
 
-    /// Names of the hash's fields of which a change matters, with the number of the index's field.
-    /// The field of the score has the number after the last.
+    /// Names of the hash's fields of which a change matters, with the number of the index's field,
+    /// [`SCORE`] or [`LANGUAGE`].
     pub fn watched(&self) -> impl Iterator<Item = (&[u8], u16)> {
         let fields = self.fields.iter().enumerate();
         let fields = fields.map(|(number, field)| (&*field.source, number as u16));
         let score = self.documents.score_field.as_deref();
-        fields.chain(score.map(|name| (name, self.fields.len() as u16)))
+        let language = self.documents.language_field.as_deref().filter(|_| self.has_texts());
+        let others = [(score, SCORE), (language, LANGUAGE)];
+        fields.chain(others.into_iter().filter_map(|(name, number)| Some((name?, number))))
+    }
+
+    /// Searched TEXT fields, by their number among the fields. Their order is that of the bits of a
+    /// [`crate::query::ast::FieldMask`].
+    pub fn texts(&self) -> impl Iterator<Item = usize> {
+        let fields = self.fields.iter().enumerate();
+        fields.filter(|(_, field)| field.is_searched_text()).map(|(number, _)| number)
+    }
+
+    /// Whether any text can be searched.
+    pub fn has_texts(&self) -> bool {
+        self.fields.iter().any(Field::is_searched_text)
+    }
+
+    /// Whether the index has a flag.
+    pub fn has_flag(&self, flag: IndexFlag) -> bool {
+        self.flags.contains(&flag)
+    }
+}
+
+impl Field {
+    /// Whether its words are searched.
+    pub fn is_searched_text(&self) -> bool {
+        matches!(self.kind, FieldKind::Text { .. }) && !self.is_unindexed
+    }
+}
+
+impl Fields for Schema {
+    fn text_field(&self, name: &[u8]) -> Option<usize> {
+        self.texts().position(|number| *self.fields[number].name == *name)
+    }
+
+    fn text_name(&self, number: usize) -> Option<&[u8]> {
+        self.texts().nth(number).map(|number| &*self.fields[number].name)
     }
 }
 

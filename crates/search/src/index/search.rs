@@ -1,10 +1,17 @@
 //! A run of a query: in steps, between which the index may change. The result is that of the
 //! moment at which the run began.
 
-use crate::index::condition::Condition;
+use crate::index::condition::{Condition, Words};
 use crate::index::contents::{Contents, Version};
 use crate::index::cursor::{Ranges, rows};
 use crate::index::field::FieldStore;
+use crate::index::words::{WordsWalk, estimate};
+use crate::query::ast::Node;
+use crate::query::{
+    BoxedRows, Explanation, GivenRows, LeafFigures, LeafKind, Memory, OtherRows, Scoring,
+    TextSearch,
+};
+use crate::structures::texts::Texts;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashSet};
 
@@ -32,7 +39,7 @@ pub struct Query {
 pub enum Order {
     /// By row.
     Rows,
-    /// By the score of the document, descending.
+    /// By score, descending: that of the query's words, if it has any, else that of the document.
     Scores,
     /// By a field that has its values in the index.
     Field {
@@ -48,8 +55,12 @@ pub enum Order {
 pub struct Hit {
     /// The key.
     pub key: Box<[u8]>,
-    /// Score of the document.
-    pub score: f32,
+    /// Score by the query's words, if it has any, else that of the document.
+    pub score: f64,
+    /// Explanation of the score, if it was asked for.
+    pub explanation: Option<Explanation>,
+    /// Sequence number of the last change of the document.
+    pub sequence: u64,
     /// The value that it was sorted by.
     pub sort_key: SortKey,
     /// The row.
@@ -94,6 +105,10 @@ pub struct Run<'q> {
     next: u32,
     total: usize,
     ranges: Ranges,
+    memory: Memory,
+    /// Figures of the scores, from the first step on.
+    scoring: Option<Scoring>,
+    score_max: f64,
     top: BinaryHeap<Candidate>,
     is_descending: bool,
 }
@@ -133,6 +148,10 @@ pub struct Found {
     pub total: usize,
     /// The first of them.
     pub hits: Vec<Hit>,
+    /// The highest score, if scores were asked for.
+    pub score_max: f64,
+    /// The query has more terms than are searched at once; the result is not complete.
+    pub has_too_many_terms: bool,
 }
 
 impl<'q> Run<'q> {
@@ -145,6 +164,9 @@ impl<'q> Run<'q> {
             next: 0,
             total: 0,
             ranges: Ranges::default(),
+            memory: Memory::default(),
+            scoring: None,
+            score_max: 0.0,
             top: BinaryHeap::new(),
             is_descending: match query.order {
                 Order::Rows => false,
@@ -167,6 +189,9 @@ impl<'q> Run<'q> {
     /// Walks about `len` rows further; returns whether the run is over. Between two steps the
     /// versions of the run's stamp are kept ([`Contents::clean`]).
     pub fn step(&mut self, contents: &Contents, len: u32) -> bool {
+        if let Condition::Words(words) = &self.query.condition {
+            return self.step_words(words, contents, len);
+        }
         if let Some(keys) = &self.query.keys {
             self.look_up(keys, contents);
             return true;
@@ -190,17 +215,142 @@ impl<'q> Run<'q> {
         let walked = self.next..next;
         for version in contents.versions() {
             if walked.contains(&version.row) && self.query.condition.matches(&*version.values) {
-                self.take_version(version);
+                self.take_version(version, None);
             }
         }
         self.next = next;
         next >= rows_end
     }
 
+    /// Like [`Self::step`], for a query with words.
+    fn step_words(&mut self, words: &Words, contents: &Contents, len: u32) -> bool {
+        let Some(index) = contents.texts() else { return true };
+        let texts = index.texts();
+        let scorer = words.options().scorer;
+        let scoring =
+            *self.scoring.get_or_insert_with(|| Scoring::new(scorer, texts, contents.len()));
+        let rows_end = contents.documents().end();
+        let keyed = self.query.keys.as_ref().map(|keys| rows_of(keys, contents));
+        let limit = match &keyed {
+            Some(rows) => rows.last().map_or(0, |row| row + 1),
+            None => self.limit_of(words, contents, texts, len),
+        };
+        let (memory, ranges) = (std::mem::take(&mut self.memory), std::mem::take(&mut self.ranges));
+        memory.begin();
+        let walk = WordsWalk { words, contents, ranges: &ranges, limit, scoring };
+        let others = |node: &Node, weight| walk.other(node, weight);
+        let search = TextSearch { texts, limit, others: &others, scoring, memory: &memory };
+        let mut next = u32::MAX;
+        if let Some(mut rows) = match &keyed {
+            Some(rows) => search.rows_among(given(rows), words.tree()),
+            None => search.rows(words.tree()),
+        } {
+            next = self.take_rows(&mut rows, &search, walk);
+        }
+        let walked = self.next..next.max(limit);
+        if keyed.is_none() {
+            for version in contents.versions().iter().filter(|one| walked.contains(&one.row)) {
+                self.take_version_of_words(version, walk, &memory);
+            }
+        }
+        (self.memory, self.ranges) = (memory, ranges);
+        self.next = walked.end;
+        keyed.is_some() || walked.end >= rows_end || self.memory.is_exhausted()
+    }
+
+    /// The end of a step of about `len` visited rows.
+    fn limit_of(&self, words: &Words, contents: &Contents, texts: &Texts, len: u32) -> u32 {
+        let rows_end = contents.documents().end();
+        if rows_end - self.next.min(rows_end) <= len {
+            return u32::MAX;
+        }
+        let visited = estimate(words, words.tree(), contents, texts).max(1) as u64;
+        let span = u64::from(len) * u64::from(rows_end) / visited;
+        self.next.saturating_add(u32::try_from(span).unwrap_or(u32::MAX).max(len))
+    }
+
+    /// Takes the rows of a step; returns the first one behind it.
+    fn take_rows<'w>(
+        &mut self,
+        rows: &mut BoxedRows<'w>,
+        search: &TextSearch<'w>,
+        walk: WordsWalk<'w>,
+    ) -> u32 {
+        rows.seek(self.next);
+        while let Some(row) = rows.current()
+            && row < walk.limit
+        {
+            self.take_scored(row, rows, search, walk);
+            rows.advance();
+        }
+        rows.current().unwrap_or(u32::MAX)
+    }
+
+    fn take_scored<'w>(
+        &mut self,
+        row: u32,
+        rows: &mut BoxedRows<'w>,
+        search: &TextSearch<'w>,
+        walk: WordsWalk<'w>,
+    ) {
+        let documents = walk.contents.documents();
+        if !documents.visible().contains(row) {
+            return;
+        }
+        // Nothing has changed since the run began, in most cases.
+        let is_new = walk.contents.stamp() == self.stamp && !documents.has_expiries();
+        if !is_new
+            && documents.get(row).is_none_or(|document| {
+                document.stamp > self.stamp || document.has_expired(self.query.now_ms)
+            })
+        {
+            return;
+        }
+        self.total += 1;
+        if self.query.needed == 0 {
+            return;
+        }
+        let options = walk.words.options();
+        let mut score = 0.0;
+        if self.query.order == Order::Scores || options.needs_scores {
+            let document_score = match documents.has_scores() {
+                true => documents.get(row).map_or(0.0, |document| document.score),
+                false => walk.contents.default_score(),
+            };
+            score = search.score(rows, row, f64::from(document_score));
+            self.score_max = self.score_max.max(score);
+        }
+        let explain = |rows: &mut BoxedRows<'w>, document_score: f32| {
+            options.explains.then(|| search.explain(rows, row, f64::from(document_score)))
+        };
+        self.offer(row, score, walk.contents, &mut |document_score| explain(rows, document_score));
+    }
+
+    fn take_version_of_words(&mut self, version: &Version, walk: WordsWalk<'_>, memory: &Memory) {
+        let Some(index) = walk.contents.texts() else { return };
+        let others = |node: &Node, weight| walk.other_of_version(node, weight, version);
+        let WordsWalk { scoring, .. } = walk;
+        let texts = index.texts();
+        let limit = u32::MAX;
+        let search = TextSearch { texts, limit, others: &others, scoring, memory };
+        let Some(mut rows) = search.rows(walk.words.tree()) else { return };
+        rows.seek(version.row);
+        if rows.current() == Some(version.row) {
+            let document_score = f64::from(version.score);
+            let score = search.score(&mut rows, version.row, document_score);
+            let explains = walk.words.options().explains;
+            let explanation =
+                explains.then(|| search.explain(&mut rows, version.row, document_score));
+            self.take_version(version, Some((score, explanation)));
+        }
+    }
+
     /// The result so far.
     pub fn finish(self) -> Found {
         let hits = self.top.into_sorted_vec().into_iter().map(|candidate| candidate.hit);
-        Found { total: self.total, hits: hits.collect() }
+        let has_too_many_terms = self.memory.is_exhausted();
+        let (total, score_max) = (self.total, self.score_max);
+        Found { total, hits: hits.collect(), score_max, has_too_many_terms }
     }
 
     fn look_up(&mut self, keys: &[(u64, Box<[u8]>)], contents: &Contents) {
@@ -223,23 +373,35 @@ impl<'q> Run<'q> {
             return;
         }
         self.total += 1;
-        if self.query.needed == 0 {
-            return;
+        if self.query.needed > 0 {
+            let score = f64::from(document.score);
+            self.offer(row, score, contents, &mut |_| None);
         }
+    }
+
+    /// Keeps a row if it is among the best so far. `explain` is given the document's own score.
+    fn offer(
+        &mut self,
+        row: u32,
+        score: f64,
+        contents: &Contents,
+        explain: &mut dyn FnMut(f32) -> Option<Explanation>,
+    ) {
         let sort_key = match self.query.order {
             Order::Rows => SortKey::Missing,
-            Order::Scores => SortKey::Number(f64::from(document.score)),
+            Order::Scores => SortKey::Number(score),
             Order::Field { field, .. } => match contents.field(field) {
                 Some(FieldStore::Numbers(store)) => {
                     store.number(row).map_or(SortKey::Missing, SortKey::Number)
                 }
-                Some(FieldStore::Tags(store)) => {
-                    let text = store.text_of(row);
-                    if self.is_beaten_by_text(text) {
-                        return;
-                    }
-                    text.map_or(SortKey::Missing, |text| SortKey::Text(text.into()))
-                }
+                Some(FieldStore::Tags(store)) => match self.text_key(store.text_of(row)) {
+                    Some(key) => key,
+                    None => return,
+                },
+                Some(FieldStore::Text(store)) => match self.text_key(store.sort_key(row)) {
+                    Some(key) => key,
+                    None => return,
+                },
                 None => SortKey::Missing,
             },
         };
@@ -247,8 +409,18 @@ impl<'q> Run<'q> {
         if is_full && self.is_beaten(&sort_key, row) {
             return;
         }
-        let hit = Hit { key: document.key.clone(), score: document.score, sort_key, row };
-        self.keep(hit, is_full);
+        let Some(document) = contents.documents().get(row) else { return };
+        let explanation = explain(document.score);
+        let (key, sequence) = (document.key.clone(), document.sequence);
+        self.keep(Hit { key, score, explanation, sequence, sort_key, row }, is_full);
+    }
+
+    /// A text to sort by; none if it is behind all hits of a full heap.
+    fn text_key(&self, text: Option<&[u8]>) -> Option<SortKey> {
+        if self.is_beaten_by_text(text) {
+            return None;
+        }
+        Some(text.map_or(SortKey::Missing, |text| SortKey::Text(text.into())))
     }
 
     /// Whether a text is behind all hits of a full heap.
@@ -279,7 +451,8 @@ impl<'q> Run<'q> {
         self.top.push(Candidate { hit, is_descending: self.is_descending });
     }
 
-    fn take_version(&mut self, version: &Version) {
+    /// Takes an earlier version of a document. Without a score, that of the document counts.
+    fn take_version(&mut self, version: &Version, scored: Option<(f64, Option<Explanation>)>) {
         let has_expired = version.expiry.is_some_and(|at| at <= self.query.now_ms);
         if has_expired || !version.stamps.contains(&self.stamp) {
             return;
@@ -288,17 +461,39 @@ impl<'q> Run<'q> {
         if self.query.needed == 0 {
             return;
         }
+        let (score, explanation) = scored.unwrap_or((f64::from(version.score), None));
         let sort_key = match self.query.order {
             Order::Rows => SortKey::Missing,
-            Order::Scores => SortKey::Number(f64::from(version.score)),
+            Order::Scores => SortKey::Number(score),
             Order::Field { field, .. } => version.sort_key(field),
         };
         let is_full = self.top.len() >= self.query.needed;
         if !(is_full && self.is_beaten(&sort_key, version.row)) {
             let key = version.key.clone();
-            self.keep(Hit { key, score: version.score, sort_key, row: version.row }, is_full);
+            // The document has changed since: it is tested again when it is read.
+            let (row, sequence) = (version.row, 0);
+            self.keep(Hit { key, score, explanation, sequence, sort_key, row }, is_full);
         }
     }
+}
+
+/// A walk over given rows, which score nothing.
+fn given(rows: &[u32]) -> BoxedRows<'_> {
+    Box::new(OtherRows {
+        rows: Box::new(GivenRows { rows }),
+        figures: LeafFigures::of(LeafKind::Absence, b""),
+        estimate: rows.len(),
+    })
+}
+
+/// Rows of keys that queries can see, ascending.
+fn rows_of(keys: &[(u64, Box<[u8]>)], contents: &Contents) -> Vec<u32> {
+    let documents = contents.documents();
+    let rows = keys.iter().filter_map(|(hash, key)| documents.find(*hash, key));
+    let mut rows: Vec<u32> = rows.filter(|&row| documents.visible().contains(row)).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
 }
 
 impl Version {
@@ -306,7 +501,9 @@ impl Version {
         use crate::index::document::Value;
         match self.values.get(field) {
             Some(Value::Number(number)) => SortKey::Number(*number),
-            Some(Value::Tags(_, Some(text))) => SortKey::Text(text.clone()),
+            Some(Value::Tags(_, Some(text)) | Value::Text(Some(text))) => {
+                SortKey::Text(text.clone())
+            }
             _ => SortKey::Missing,
         }
     }

@@ -10,6 +10,7 @@ pub mod ast;
 mod error;
 mod expand;
 mod explain;
+mod explanation;
 mod lexer;
 mod matching;
 mod numbers;
@@ -22,13 +23,14 @@ mod text_search;
 pub use error::{ErrorKind, QueryError};
 pub use expand::expand;
 pub use explain::explain;
+pub use explanation::Explanation;
 pub use lexer::unescape;
 pub use matching::{EXPANSIONS_MAX, PREFIX_LEN_MIN};
 pub use parameters::Parameters;
 pub use parser::{CONDITIONS_MAX, DEPTH_MAX, Fields, Settings, parse};
-pub use rows::{BoxedRows, Rows, ScoredRows};
-pub use scores::{Scorer, Scoring, hamming};
-pub use text_search::{Hit, Others, TextSearch};
+pub use rows::{BoxedRows, EveryRow, GivenRows, OneRow, OtherRows, Rows, ScoredRows};
+pub use scores::{LeafFigures, LeafKind, Scorer, Scoring, hamming};
+pub use text_search::{Hit, Memory, Others, TERMS_MAX, TextSearch, union};
 
 /// Dialects of the language.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

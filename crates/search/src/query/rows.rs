@@ -1,6 +1,7 @@
 //! Walks over the documents of a condition on texts, in ascending order of rows, with scores.
 
-use super::scores::Scoring;
+use super::explanation::Explanation;
+use super::scores::{LeafFigures, LeafKind, Scoring};
 use crate::structures::postings::PostingCursor;
 use crate::structures::texts::Length;
 use std::cmp::Reverse;
@@ -24,8 +25,14 @@ pub trait Rows {
 pub trait ScoredRows: Rows {
     /// The part of the condition in the score of the current row.
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64;
+    /// Explains the part of the condition in the score of the current row.
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation;
     /// Adds the positions in the current row, in no order. False if the condition has none.
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool;
+    /// Like [`Self::positions`], of the words that count in the score.
+    fn counted_positions(&mut self, positions: &mut Vec<u32>) -> bool {
+        self.positions(positions)
+    }
     /// Distance between the words of the current row, at least 1.
     fn distance(&mut self) -> u32 {
         1
@@ -42,9 +49,10 @@ pub(super) struct TermRows<'t> {
     cursor: PostingCursor<'t>,
     /// Fields that count; all if none.
     fields: Option<u128>,
-    factor: f64,
-    weight: f64,
+    figures: LeafFigures<'t>,
     len: usize,
+    /// Rows from this on are not tested.
+    limit: u32,
     scratch: Vec<u32>,
 }
 
@@ -52,18 +60,21 @@ impl<'t> TermRows<'t> {
     pub fn new(
         cursor: PostingCursor<'t>,
         fields: Option<u128>,
-        factor: f64,
-        weight: f64,
+        figures: LeafFigures<'t>,
         len: usize,
+        limit: u32,
     ) -> Self {
-        let mut rows = Self { cursor, fields, factor, weight, len, scratch: Vec::new() };
+        let mut rows = Self { cursor, fields, figures, len, limit, scratch: Vec::new() };
         rows.settle();
         rows
     }
 
+    #[inline]
     fn settle(&mut self) {
         if let Some(fields) = self.fields {
-            while self.cursor.current().is_some() && self.cursor.mask() & fields == 0 {
+            while self.cursor.current().is_some_and(|row| row < self.limit)
+                && self.cursor.mask() & fields == 0
+            {
                 self.cursor.advance();
             }
         }
@@ -82,6 +93,7 @@ impl Rows for TermRows<'_> {
         self.settle();
     }
 
+    #[inline]
     fn seek(&mut self, row: u32) {
         self.cursor.seek(row);
         self.settle();
@@ -91,13 +103,17 @@ impl Rows for TermRows<'_> {
 impl ScoredRows for TermRows<'_> {
     #[inline]
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
-        scoring.term(self.factor, self.weight, self.cursor.frequency(), length)
+        scoring.leaf(&self.figures, self.cursor.frequency(), length)
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        Explanation::of_leaf(scoring, &self.figures, self.cursor.frequency(), length)
     }
 
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool {
         self.cursor.positions(&mut self.scratch);
         positions.extend_from_slice(&self.scratch);
-        true
+        !self.scratch.is_empty()
     }
 
     fn estimate(&self) -> usize {
@@ -106,13 +122,14 @@ impl ScoredRows for TermRows<'_> {
 }
 
 /// Every document.
-pub(super) struct EveryRow<'t> {
+pub struct EveryRow<'t> {
     current: Option<u32>,
     end: u32,
     is_visible: &'t dyn Fn(u32) -> bool,
 }
 
 impl<'t> EveryRow<'t> {
+    /// The visible rows below `end`.
     pub fn new(end: u32, is_visible: &'t dyn Fn(u32) -> bool) -> Self {
         let mut rows = Self { current: None, end, is_visible };
         rows.find(0);
@@ -143,8 +160,12 @@ impl Rows for EveryRow<'_> {
 }
 
 impl ScoredRows for EveryRow<'_> {
-    fn score(&mut self, _: &Scoring, _: Length) -> f64 {
-        0.0
+    fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
+        scoring.leaf(&LeafFigures::EVERYTHING, 1, length)
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        Explanation::of_leaf(scoring, &LeafFigures::EVERYTHING, 1, length)
     }
 
     fn positions(&mut self, _: &mut Vec<u32>) -> bool {
@@ -157,9 +178,20 @@ impl ScoredRows for EveryRow<'_> {
 }
 
 /// Rows of a condition on something else than a text.
-pub(super) struct OtherRows<'t> {
+pub struct OtherRows<'t> {
+    /// The rows.
     pub rows: Box<dyn Rows + 't>,
+    /// Figures of the score.
+    pub figures: LeafFigures<'t>,
+    /// Upper bound of the number of rows.
     pub estimate: usize,
+}
+
+impl OtherRows<'_> {
+    /// Occurrences in the current document: an absence has none.
+    fn frequency(&self) -> u32 {
+        u32::from(self.figures.kind != LeafKind::Absence)
+    }
 }
 
 impl Rows for OtherRows<'_> {
@@ -177,8 +209,12 @@ impl Rows for OtherRows<'_> {
 }
 
 impl ScoredRows for OtherRows<'_> {
-    fn score(&mut self, _: &Scoring, _: Length) -> f64 {
-        0.0
+    fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
+        scoring.leaf(&self.figures, self.frequency(), length)
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        Explanation::of_leaf(scoring, &self.figures, self.frequency(), length)
     }
 
     fn positions(&mut self, _: &mut Vec<u32>) -> bool {
@@ -187,6 +223,46 @@ impl ScoredRows for OtherRows<'_> {
 
     fn estimate(&self) -> usize {
         self.estimate
+    }
+}
+
+/// Given rows, in ascending order.
+pub struct GivenRows<'r> {
+    /// The rows that are left.
+    pub rows: &'r [u32],
+}
+
+impl Rows for GivenRows<'_> {
+    fn current(&self) -> Option<u32> {
+        self.rows.first().copied()
+    }
+
+    fn advance(&mut self) {
+        self.rows = self.rows.get(1..).unwrap_or_default();
+    }
+
+    fn seek(&mut self, row: u32) {
+        self.rows = &self.rows[self.rows.partition_point(|&own| own < row)..];
+    }
+}
+
+/// A single row: that of a document's earlier version.
+pub struct OneRow {
+    /// The row, until the walk has passed it.
+    pub row: Option<u32>,
+}
+
+impl Rows for OneRow {
+    fn current(&self) -> Option<u32> {
+        self.row
+    }
+
+    fn advance(&mut self) {
+        self.row = None;
+    }
+
+    fn seek(&mut self, row: u32) {
+        self.row = self.row.filter(|&own| own >= row);
     }
 }
 
@@ -277,9 +353,22 @@ impl ScoredRows for AnyRows<'_> {
         sum * self.weight
     }
 
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        let score = self.score(scoring, length);
+        let mut parts = Vec::new();
+        self.counted(|child| parts.push(child.explain(scoring, length)));
+        Explanation::of_many(scoring.scorer, self.weight, score, parts)
+    }
+
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool {
         let mut has_any = false;
         self.matched(|child| has_any |= child.positions(positions));
+        has_any
+    }
+
+    fn counted_positions(&mut self, positions: &mut Vec<u32>) -> bool {
+        let mut has_any = false;
+        self.counted(|child| has_any |= child.counted_positions(positions));
         has_any
     }
 
@@ -289,7 +378,7 @@ impl ScoredRows for AnyRows<'_> {
         self.counted(|child| {
             count += 1;
             let mut positions = Vec::new();
-            if child.positions(&mut positions) {
+            if child.counted_positions(&mut positions) {
                 positions.sort_unstable();
                 lists.push(positions);
             }
@@ -316,14 +405,24 @@ pub(super) struct AllRows<'t> {
     children: Vec<BoxedRows<'t>>,
     /// Index in `children` of each child of the query.
     order: Vec<usize>,
+    /// Index in `children` of each child, as their scores are added: by rarity, or in the order of
+    /// the query if that matters to the condition, as in Redis.
+    added: Vec<usize>,
     window: Option<Window>,
     weight: f64,
+    /// Rows from this on are not tested.
+    limit: u32,
     current: Option<u32>,
     lists: Vec<Vec<u32>>,
 }
 
 impl<'t> AllRows<'t> {
-    pub fn new(children: Vec<BoxedRows<'t>>, window: Option<Window>, weight: f64) -> Self {
+    pub fn new(
+        children: Vec<BoxedRows<'t>>,
+        window: Option<Window>,
+        weight: f64,
+        limit: u32,
+    ) -> Self {
         let mut sorted: Vec<_> = children.into_iter().enumerate().collect();
         sorted.sort_by_key(|(_, child)| child.estimate());
         let mut order = vec![0; sorted.len()];
@@ -332,7 +431,9 @@ impl<'t> AllRows<'t> {
         }
         let children: Vec<_> = sorted.into_iter().map(|(_, child)| child).collect();
         let lists = vec![Vec::new(); children.len()];
-        let mut rows = Self { children, order, window, weight, current: None, lists };
+        let keeps_order = window.is_some_and(|window| window.in_order);
+        let added = if keeps_order { order.clone() } else { (0..children.len()).collect() };
+        let mut rows = Self { children, order, added, window, weight, limit, current: None, lists };
         rows.settle();
         rows
     }
@@ -341,7 +442,7 @@ impl<'t> AllRows<'t> {
     fn settle(&mut self) {
         loop {
             self.current = self.common();
-            if self.current.is_none() || self.is_close() {
+            if self.current.is_none_or(|row| row >= self.limit) || self.is_close() {
                 return;
             }
             self.children[0].advance();
@@ -352,7 +453,7 @@ impl<'t> AllRows<'t> {
         let (first, others) = self.children.split_first_mut()?;
         let mut row = first.current()?;
         let mut at = 0;
-        while at < others.len() {
+        while at < others.len() && row < self.limit {
             others[at].seek(row);
             let current = others[at].current()?;
             if current == row {
@@ -406,8 +507,18 @@ impl Rows for AllRows<'_> {
 
 impl ScoredRows for AllRows<'_> {
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
-        let scores = self.children.iter_mut().map(|child| child.score(scoring, length));
-        scores.fold(0.0, |sum, score| sum + score) * self.weight
+        let mut sum = 0.0;
+        for &at in &self.added {
+            sum += self.children[at].score(scoring, length);
+        }
+        sum * self.weight
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        let score = self.score(scoring, length);
+        let added = self.added.iter();
+        let parts = added.map(|&at| self.children[at].explain(scoring, length)).collect();
+        Explanation::of_many(scoring.scorer, self.weight, score, parts)
     }
 
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool {
@@ -418,11 +529,19 @@ impl ScoredRows for AllRows<'_> {
         has_any
     }
 
+    fn counted_positions(&mut self, positions: &mut Vec<u32>) -> bool {
+        let mut has_any = false;
+        for child in &mut self.children {
+            has_any |= child.counted_positions(positions);
+        }
+        has_any
+    }
+
     fn distance(&mut self) -> u32 {
         let mut lists = Vec::new();
-        for child in &mut self.children {
+        for &at in &self.added {
             let mut positions = Vec::new();
-            if child.positions(&mut positions) {
+            if self.children[at].counted_positions(&mut positions) {
                 positions.sort_unstable();
                 lists.push(positions);
             }
@@ -437,25 +556,35 @@ impl ScoredRows for AllRows<'_> {
 
 /// Documents that `child` does not have.
 pub(super) struct WithoutRows<'t> {
-    pub all: EveryRow<'t>,
-    pub child: BoxedRows<'t>,
+    all: BoxedRows<'t>,
+    child: Option<BoxedRows<'t>>,
+    weight: f64,
+    /// Rows from this on are not tested.
+    limit: u32,
 }
 
 impl<'t> WithoutRows<'t> {
-    pub fn new(all: EveryRow<'t>, child: BoxedRows<'t>) -> Self {
-        let mut rows = Self { all, child };
+    pub fn new(all: BoxedRows<'t>, child: Option<BoxedRows<'t>>, weight: f64, limit: u32) -> Self {
+        let mut rows = Self { all, child, weight, limit };
         rows.settle();
         rows
     }
 
     fn settle(&mut self) {
-        while let Some(row) = self.all.current() {
-            self.child.seek(row);
-            if self.child.current() != Some(row) {
+        let Some(child) = &mut self.child else { return };
+        while let Some(row) = self.all.current()
+            && row < self.limit
+        {
+            child.seek(row);
+            if child.current() != Some(row) {
                 return;
             }
             self.all.advance();
         }
+    }
+
+    fn figures(&self) -> LeafFigures<'static> {
+        LeafFigures { weight: self.weight, ..LeafFigures::of(LeafKind::Absence, b"") }
     }
 }
 
@@ -482,6 +611,10 @@ impl ScoredRows for WithoutRows<'_> {
         0.0
     }
 
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        Explanation::of_leaf(scoring, &self.figures(), 0, length)
+    }
+
     fn positions(&mut self, _: &mut Vec<u32>) -> bool {
         false
     }
@@ -493,15 +626,16 @@ impl ScoredRows for WithoutRows<'_> {
 
 /// Every document; those of `child` have a score.
 pub(super) struct MaybeRows<'t> {
-    pub all: EveryRow<'t>,
-    pub child: BoxedRows<'t>,
+    pub all: BoxedRows<'t>,
+    pub child: Option<BoxedRows<'t>>,
 }
 
-impl MaybeRows<'_> {
-    fn is_matched(&mut self) -> bool {
-        let Some(row) = self.all.current() else { return false };
-        self.child.seek(row);
-        self.child.current() == Some(row)
+impl<'t> MaybeRows<'t> {
+    /// The child, if it has the current row.
+    fn matched(&mut self) -> Option<&mut BoxedRows<'t>> {
+        let (row, child) = (self.all.current()?, self.child.as_mut()?);
+        child.seek(row);
+        (child.current() == Some(row)).then_some(child)
     }
 }
 
@@ -521,11 +655,29 @@ impl Rows for MaybeRows<'_> {
 
 impl ScoredRows for MaybeRows<'_> {
     fn score(&mut self, scoring: &Scoring, length: Length) -> f64 {
-        if self.is_matched() { self.child.score(scoring, length) } else { 0.0 }
+        self.matched().map_or(0.0, |child| child.score(scoring, length))
+    }
+
+    fn explain(&mut self, scoring: &Scoring, length: Length) -> Explanation {
+        match self.matched() {
+            Some(child) => child.explain(scoring, length),
+            None => {
+                let figures = LeafFigures { weight: 0.0, ..LeafFigures::of(LeafKind::Other, b"") };
+                Explanation::of_leaf(scoring, &figures, 1, length)
+            }
+        }
     }
 
     fn positions(&mut self, positions: &mut Vec<u32>) -> bool {
-        self.is_matched() && self.child.positions(positions)
+        self.matched().is_some_and(|child| child.positions(positions))
+    }
+
+    fn counted_positions(&mut self, positions: &mut Vec<u32>) -> bool {
+        self.matched().is_some_and(|child| child.counted_positions(positions))
+    }
+
+    fn distance(&mut self) -> u32 {
+        self.matched().map_or(1, |child| child.distance())
     }
 
     fn estimate(&self) -> usize {

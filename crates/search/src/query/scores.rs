@@ -52,6 +52,20 @@ impl Scorer {
         matches!(self, Self::TfIdf | Self::TfIdfDocNorm | Self::Bm25)
     }
 
+    /// Whether the words of a query count.
+    pub(super) fn needs_words(self) -> bool {
+        !matches!(self, Self::DocScore | Self::Hamming)
+    }
+
+    /// Divisor of the frequencies of a document.
+    pub(super) fn norm(self, length: Length) -> u32 {
+        match self {
+            Self::TfIdf => length.frequency_max.max(1),
+            Self::TfIdfDocNorm => length.words.max(1),
+            _ => 1,
+        }
+    }
+
     /// The score of a document of which the terms sum up to `sum`.
     pub(super) fn finish(
         self,
@@ -62,14 +76,51 @@ impl Scorer {
     ) -> f64 {
         let distance = f64::from(distance);
         match self {
-            Self::TfIdf => sum * document_score / f64::from(length.frequency_max.max(1)) / distance,
-            Self::TfIdfDocNorm => sum * document_score / f64::from(length.words.max(1)) / distance,
+            Self::TfIdf | Self::TfIdfDocNorm => {
+                sum * document_score / f64::from(self.norm(length)) / distance
+            }
             Self::Bm25 => sum * document_score / distance,
             Self::Bm25Std => sum * document_score,
             Self::DisMax => sum,
             Self::DocScore => document_score,
             Self::Hamming => 0.0,
         }
+    }
+}
+
+/// Kinds of conditions in a score.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LeafKind {
+    /// A term of a text, or a tag.
+    Term,
+    /// `*`
+    Everything,
+    /// A range of numbers or the like.
+    Other,
+    /// The absence of something: scores nothing.
+    Absence,
+}
+
+/// Figures of a term or a tag in a score.
+#[derive(Clone, Copy, Debug)]
+pub struct LeafFigures<'t> {
+    /// Text of the term.
+    pub name: &'t [u8],
+    /// Kind of the condition.
+    pub kind: LeafKind,
+    /// Factor of the term's frequency.
+    pub factor: f64,
+    /// Weight of the condition.
+    pub weight: f64,
+}
+
+impl LeafFigures<'_> {
+    /// Figures of `*`.
+    pub const EVERYTHING: Self = LeafFigures::of(LeafKind::Everything, b"*");
+
+    /// Figures of a kind of condition with weight 1.
+    pub const fn of(kind: LeafKind, name: &'static [u8]) -> Self {
+        LeafFigures { name, kind, factor: 1.0, weight: 1.0 }
     }
 }
 
@@ -88,13 +139,34 @@ impl Scoring {
         Self { scorer, mean_length: texts.mean_length(), documents }
     }
 
+    /// Mean length of the documents in words.
+    pub(super) fn mean_length(&self) -> f64 {
+        self.mean_length
+    }
+
+    /// The part of a condition in a document's score.
+    #[inline]
+    pub(super) fn leaf(&self, figures: &LeafFigures<'_>, frequency: u32, length: Length) -> f64 {
+        let &LeafFigures { kind, factor, weight, .. } = figures;
+        match kind {
+            LeafKind::Term => self.term(factor, weight, frequency, length),
+            LeafKind::Everything => self.term(1.0, weight, frequency, length),
+            LeafKind::Other => match self.scorer {
+                Scorer::Bm25 => weight * self.term(1.0, weight, frequency, length),
+                Scorer::Bm25Std => 0.0,
+                _ => self.term(1.0, weight, frequency, length),
+            },
+            LeafKind::Absence => 0.0,
+        }
+    }
+
     /// The factor of a term in `frequency` documents.
-    pub(super) fn factor(&self, frequency: usize) -> f64 {
+    pub fn factor(&self, frequency: usize) -> f64 {
         let all = self.documents.max(frequency) as f32;
         let having = frequency.max(1) as f32;
         match self.scorer {
             Scorer::TfIdf | Scorer::TfIdfDocNorm | Scorer::Bm25 => {
-                exponent(1.0 + self.documents as f32 / having)
+                exponent(1.0 + (self.documents as f32 + 1.0) / having)
             }
             Scorer::Bm25Std => {
                 let having = frequency as f32;

@@ -46,6 +46,13 @@ impl<T: Default> Column<T> {
         self.made += 1;
     }
 
+    /// Frees a page; its rows have the default again.
+    pub fn drop_page(&mut self, page: usize) {
+        if self.pages.get_mut(page).and_then(Option::take).is_some() {
+            self.made -= 1;
+        }
+    }
+
     /// Bytes on the heap, without memory that the values own.
     pub fn footprint(&self) -> usize {
         self.pages.capacity() * size_of::<Option<Box<[T]>>>() + self.made * PAGE * size_of::<T>()

@@ -1,6 +1,6 @@
 //! The table of documents: their rows, found by key.
 
-use crate::structures::column::Column;
+use crate::structures::column::{Column, PAGE};
 use crate::structures::id_set::IdSet;
 use hashbrown::HashTable;
 use std::mem::size_of;
@@ -23,6 +23,8 @@ pub struct Document {
     pub expiry: Option<std::num::NonZeroI64>,
     /// Score, 0 to 1.
     pub score: f32,
+    /// Number of the index's fields when all of the document was read.
+    pub fields: u16,
     /// Whether the row is in use.
     pub is_used: bool,
     /// Whether no query may see it, because a field has a value that does not fit its type.
@@ -45,6 +47,11 @@ pub struct Documents {
     /// Number of rows ever used.
     next: u32,
     free: Vec<u32>,
+    /// Number of used rows of each page, if new documents are put behind all others.
+    ordered: Option<Vec<u16>>,
+    /// Documents that ever got an expiry, a score of their own.
+    has_expiries: bool,
+    has_scores: bool,
     /// Documents that queries can see.
     visible: IdSet,
     len: usize,
@@ -60,6 +67,9 @@ impl Default for Documents {
             tables: (0..TABLES).map(|_| HashTable::new()).collect(),
             next: 0,
             free: Vec::new(),
+            ordered: None,
+            has_expiries: false,
+            has_scores: false,
             visible: IdSet::default(),
             len: 0,
             key_bytes: 0,
@@ -74,6 +84,28 @@ fn table_of(hash: u64) -> usize {
 }
 
 impl Documents {
+    /// No documents. Rows of a new document, or of a renewed one, are above all others if
+    /// `is_ordered`; rows are not used again then.
+    pub fn new(is_ordered: bool) -> Self {
+        Documents { ordered: is_ordered.then(Vec::new), ..Documents::default() }
+    }
+
+    /// Puts new documents behind all others from now on.
+    pub fn keep_order(&mut self) {
+        let mut pages = vec![0; (self.next as usize).div_ceil(PAGE)];
+        (0..self.next).filter(|&row| self.get(row).is_some()).for_each(|row| {
+            pages[row as usize / PAGE] += 1;
+        });
+        self.ordered.get_or_insert(pages);
+        self.free = Vec::new();
+    }
+
+    /// Whether no row of a page is used, and none will be.
+    pub fn is_page_over(&self, page: usize) -> bool {
+        let pages = self.ordered.as_ref();
+        page < self.next as usize / PAGE && pages.is_some_and(|pages| pages.get(page) == Some(&0))
+    }
+
     /// Number of documents, hidden ones included.
     pub fn len(&self) -> usize {
         self.len
@@ -98,6 +130,7 @@ impl Documents {
     pub fn footprint(&self) -> usize {
         self.rows.footprint()
             + self.free.capacity() * size_of::<u32>()
+            + self.ordered.as_ref().map_or(0, |pages| pages.capacity() * size_of::<u16>())
             + self.visible.footprint()
             + self.key_bytes
             + TABLES * size_of::<HashTable<u32>>()
@@ -127,14 +160,7 @@ impl Documents {
     /// Adds a document of a new key, which is hidden at first; returns its row, none if there are
     /// too many.
     pub fn add(&mut self, hash: u64, key: &[u8]) -> Option<u32> {
-        let row = match self.free.pop() {
-            Some(row) => row,
-            None => {
-                let row = self.next;
-                self.next = row.checked_add(1).filter(|&next| next < u32::MAX)?;
-                row
-            }
-        };
+        let row = self.new_row()?;
         self.len += 1;
         self.key_bytes += key.len();
         *self.rows.get_mut(row) = Document {
@@ -154,6 +180,74 @@ impl Documents {
         Some(row)
     }
 
+    fn new_row(&mut self) -> Option<u32> {
+        if let Some(row) = self.free.pop() {
+            return Some(row);
+        }
+        let row = self.next;
+        self.next = row.checked_add(1).filter(|&next| next < u32::MAX)?;
+        if let Some(pages) = &mut self.ordered {
+            let page = row as usize / PAGE;
+            if pages.len() == page {
+                pages.push(0);
+            }
+            pages[page] += 1;
+        }
+        Some(row)
+    }
+
+    /// Moves a document to a row above all others, which is hidden at first. Returns the row; none
+    /// if there are too many. The old one is to be released.
+    pub fn renew(&mut self, row: u32) -> Option<u32> {
+        let new = self.new_row()?;
+        self.hide(row, true);
+        let document = std::mem::take(self.rows.get_mut(row));
+        let mut found = self.tables[table_of(document.hash)]
+            .find_entry(document.hash, |&other| other == row)
+            .ok()?;
+        *found.get_mut() = new;
+        *self.rows.get_mut(new) = document;
+        Some(new)
+    }
+
+    /// Gives a row back that has no document any more. Returns the number of a page of which no row
+    /// is used, and none will be.
+    pub fn release(&mut self, row: u32) -> Option<usize> {
+        let Some(pages) = &mut self.ordered else {
+            self.free.push(row);
+            return None;
+        };
+        let page = row as usize / PAGE;
+        pages[page] -= 1;
+        let is_over = pages[page] == 0 && page < self.next as usize / PAGE;
+        if is_over {
+            self.rows.drop_page(page);
+        }
+        is_over.then_some(page)
+    }
+
+    /// Sets the expiry of a key in Unix milliseconds.
+    pub fn set_expiry(&mut self, row: u32, expiry: Option<std::num::NonZeroI64>) {
+        self.has_expiries |= expiry.is_some();
+        self.rows.get_mut(row).expiry = expiry;
+    }
+
+    /// Sets the score of a document.
+    pub fn set_score(&mut self, row: u32, score: f32) {
+        self.has_scores = true;
+        self.rows.get_mut(row).score = score;
+    }
+
+    /// Whether any document may expire.
+    pub fn has_expiries(&self) -> bool {
+        self.has_expiries
+    }
+
+    /// Whether documents may have scores that differ.
+    pub fn has_scores(&self) -> bool {
+        self.has_scores
+    }
+
     /// Hides a document from queries, or shows it.
     pub fn hide(&mut self, row: u32, is_hidden: bool) {
         let document = self.rows.get_mut(row);
@@ -166,7 +260,7 @@ impl Documents {
         }
     }
 
-    /// Removes a document.
+    /// Removes a document. Its row is to be released.
     pub fn remove(&mut self, row: u32) {
         self.hide(row, true);
         let document = std::mem::take(self.rows.get_mut(row));
@@ -177,7 +271,6 @@ impl Documents {
         }
         self.len -= 1;
         self.key_bytes -= document.key.len();
-        self.free.push(row);
     }
 }
 
@@ -198,6 +291,7 @@ mod tests {
             let row = documents.find(hash(n), n.to_string().as_bytes()).unwrap();
             if n % 2 == 0 {
                 documents.remove(row);
+                assert_eq!(documents.release(row), None);
             }
         }
         assert_eq!(documents.find(hash(2), b"2"), None);
@@ -209,5 +303,27 @@ mod tests {
         let bytes = documents.footprint();
         documents.remove(row);
         assert!(documents.footprint() < bytes);
+    }
+
+    #[test]
+    fn rows_of_ordered_documents_ascend() {
+        let mut documents = Documents::new(true);
+        let one = documents.add(1, b"one").unwrap();
+        documents.hide(one, false);
+        let new = documents.renew(one).unwrap();
+        assert_eq!((one, new, documents.find(1, b"one")), (0, 1, Some(1)));
+        assert!(documents.get(0).is_none() && documents.visible().is_empty());
+        assert_eq!(documents.release(one), None);
+        documents.hide(new, false);
+        for n in 2..PAGE as u64 + 2 {
+            documents.add(n, b"other").unwrap();
+        }
+        // The first page ends with its last row.
+        for row in 1..PAGE as u32 {
+            documents.remove(row);
+            let released = documents.release(row);
+            assert_eq!(released, (row == PAGE as u32 - 1).then_some(0));
+        }
+        assert_eq!((documents.len(), documents.visible().len()), (2, 0));
     }
 }

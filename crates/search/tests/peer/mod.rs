@@ -24,6 +24,10 @@ impl Peer {
             eprintln!("skipped: {variable} names no server");
             return None;
         };
+        if address.contains('/') {
+            eprintln!("skipped: {variable} names a program, not an address");
+            return None;
+        }
         let stream = TcpStream::connect(&address).expect("the peer answers");
         Some(Self { stream: BufReader::new(stream) })
     }
