@@ -167,6 +167,7 @@ impl Executor {
         mut invocation: Invocation<'_>,
         nested: bool,
     ) -> Verdict {
+        self.ks.release_kept();
         let Invocation { request, moment, .. } = invocation;
         let session = &*invocation.session;
         let joins_queue = joins_queue(command, session);

@@ -184,6 +184,7 @@ impl Handle {
 
     #[cold]
     fn make_room_slow(&mut self, limit: u64, needed: u64) -> bool {
+        self.release_kept();
         if self.holds_expired() && !self.keeps_expired() {
             return true;
         }
