@@ -158,11 +158,14 @@ _ECHO = Command("ECHO", "Bytes")
 _EXISTS = Command("EXISTS", "i64")
 _EXPIRETIME = Command("EXPIRETIME", "i64")
 _FAILOVER = Command("FAILOVER", "Value")
+_FT_AGGREGATE = Command("FT.AGGREGATE", "Value")
 _FT_ALIASADD = Command("FT.ALIASADD", "Value")
 _FT_ALIASDEL = Command("FT.ALIASDEL", "Value")
 _FT_ALIASUPDATE = Command("FT.ALIASUPDATE", "Value")
 _FT_ALTER = Command("FT.ALTER", "Value")
+_FT_CONFIG = Command("FT.CONFIG", "Value")
 _FT_CREATE = Command("FT.CREATE", "Value")
+_FT_CURSOR = Command("FT.CURSOR", "Value")
 _FT_DROPINDEX = Command("FT.DROPINDEX", "Value")
 _FT_EXPLAIN = Command("FT.EXPLAIN", "Value")
 _FT_EXPLAINCLI = Command("FT.EXPLAINCLI", "Value")
@@ -1369,6 +1372,10 @@ class Commands(RedisPyCommands):
             call.append(timeout)
         return self._run(_FAILOVER, *call)
 
+    def ft_aggregate(self, index, query, *steps):
+        """``FT.AGGREGATE index query [step [step ...]]``: Returns documents of an index that match a query, computed, grouped and sorted in steps."""
+        return self._run(_FT_AGGREGATE, index, query, *_spread(steps))
+
     def ft_aliasadd(self, alias, index):
         """``FT.ALIASADD alias index``: Gives an index another name."""
         return self._run(_FT_ALIASADD, alias, index)
@@ -1391,6 +1398,15 @@ class Commands(RedisPyCommands):
         call.append("ADD")
         call += _spread(fields)
         return self._run(_FT_ALTER, *call)
+
+    def ft_config(self, action, option, value=None):
+        """``FT.CONFIG <GET | SET | HELP> option [value]``: Reads, sets or explains parameters of the query engine."""
+        call = []
+        call.append(action)
+        call.append(option)
+        if value is not None:
+            call.append(value)
+        return self._run(_FT_CONFIG, *call)
 
     def ft_create(self, index, *fields, on=None, prefix=None, language=None, language_field=None, score=None, score_field=None, payload_field=None, maxtextfields=False, nooffsets=False, nohl=False, nofields=False, nofreqs=False, stopwords=None, skipinitialscan=False, indexall=None):
         """``FT.CREATE index [ON <HASH | JSON>] [PREFIX count prefix [prefix ...]] [LANGUAGE language] [LANGUAGE_FIELD language-field] [SCORE score] [SCORE_FIELD score-field] [PAYLOAD_FIELD payload-field] [MAXTEXTFIELDS] [NOOFFSETS] [NOHL] [NOFIELDS] [NOFREQS] [STOPWORDS count stopword [stopword ...]] [SKIPINITIALSCAN] [INDEXALL <ENABLE | DISABLE>] SCHEMA field [field ...]``: Creates an index of hashes whose keys begin with a prefix."""
@@ -1438,6 +1454,17 @@ class Commands(RedisPyCommands):
         call.append("SCHEMA")
         call += _spread(fields)
         return self._run(_FT_CREATE, *call)
+
+    def ft_cursor(self, action, index, cursor_id, *, count=None):
+        """``FT.CURSOR <READ | DEL | GC> index cursor-id [COUNT read-size]``: Reads further results of an aggregation, or ends it."""
+        call = []
+        call.append(action)
+        call.append(index)
+        call.append(cursor_id)
+        if count is not None:
+            call += ("COUNT",)
+            call.append(count)
+        return self._run(_FT_CURSOR, *call)
 
     def ft_dropindex(self, index, *, dd=False):
         """``FT.DROPINDEX index [DD]``: Drops an index, and with DD its documents."""

@@ -88,6 +88,7 @@ pub use numbers::integer;
 pub use offload::Offloaded;
 pub use petrel_resp::Dialect;
 pub use reply_slots::{Merge, ReplySlots, part_of};
+pub use search::{OnOom, SearchDefaults, SearchSettings, SearchState};
 pub use server::module::{NO_MODULES, built_in_modules};
 pub use server::state::ServerState;
 pub use server::stats::Shared;

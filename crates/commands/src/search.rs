@@ -10,8 +10,11 @@
 //! | `words` | words of a query, and the options about them |
 //! | `load` | hits, read and tested again under their locks |
 //! | `reply` | replies of `FT.SEARCH` |
+//! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
+//! | `settings` | settings (`search-*`) |
 //! | `info` | `FT.INFO` |
 
+mod aggregate;
 mod arguments;
 mod create;
 mod definitions;
@@ -22,11 +25,13 @@ mod manage;
 mod open;
 mod query;
 mod reply;
+mod settings;
 mod state;
 mod words;
 
 pub(crate) use definitions::Definitions;
 pub(crate) use open::{forget_indexes, swap_indexes};
+pub use settings::{OnOom, SearchDefaults, SearchSettings};
 pub use state::SearchState;
 
 use crate::spec::{CommandSpec, Locks};
@@ -44,6 +49,8 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::FT_TAGVALS, manage::tag_values).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_INFO, info::info).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_SEARCH, query::search).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_AGGREGATE, aggregate::aggregate).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_CURSOR, aggregate::cursor).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_EXPLAIN, query::explain).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_EXPLAINCLI, query::explain_lines).locking(Locks::Itself),
 ];

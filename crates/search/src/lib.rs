@@ -5,11 +5,13 @@
 //! structures   rows, terms, postings, numbers, tags
 //! index        schema, changes of documents, vacuum
 //! query        lexer, parsers, syntax tree, plan, iterators, scorers
+//! aggregate    expressions, groups, sorts
 //! ```
 //!
 //! Each folder imports only from those above it. The crate knows no keys, no protocol and no lock
 //! of a keyspace.
 
+pub mod aggregate;
 pub mod index;
 pub mod query;
 pub mod structures;

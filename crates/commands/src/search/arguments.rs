@@ -59,6 +59,11 @@ impl<'a> Arguments<'a> {
         u64::try_from(number).map_err(|_| bad(option, BOUNDS))
     }
 
+    /// The error of a number that is too small or too large.
+    pub fn out_of_bounds(option: &str) -> Fail {
+        bad(option, BOUNDS)
+    }
+
     /// A number of either sign.
     pub fn integer(&mut self, option: &str) -> Result<i64, Fail> {
         numbers::integer(self.value(option)?).map_err(|_| bad(option, CONVERSION))

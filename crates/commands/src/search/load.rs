@@ -204,7 +204,7 @@ fn is_match(hash: &HashRef<'_>, searched: &Searched<'_, '_>) -> bool {
 
 /// Reads the fields of a schema from a hash.
 #[allow(clippy::type_complexity)]
-fn reader<'h>(
+pub(super) fn reader<'h>(
     hash: &'h HashRef<'_>,
     schema: &'h Schema,
 ) -> impl Fn(usize, &mut dyn FnMut(&[u8])) -> bool + 'h {
@@ -219,7 +219,7 @@ fn reader<'h>(
 }
 
 /// Passes the value of a field to `each`; false if there is none.
-fn read(hash: &HashRef<'_>, name: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
+pub(super) fn read(hash: &HashRef<'_>, name: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
     let mut scratch = itoa::Buffer::new();
     let field = hash.get(name);
     field.map(|field| each(field.value.bytes(&mut scratch))).is_some()
@@ -229,7 +229,7 @@ fn read(hash: &HashRef<'_>, name: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
 ///
 /// # Errors
 /// If a slow script holds the key.
-fn with_hash(ctx: &mut Ctx<'_>, key: &[u8], work: impl FnOnce(&HashRef<'_>)) -> Outcome {
+pub(super) fn with_hash(ctx: &mut Ctx<'_>, key: &[u8], work: impl FnOnce(&HashRef<'_>)) -> Outcome {
     let db = ctx.db();
     let gives_way = ctx.gives_way();
     let crate::Executor { ks, shared, .. } = &mut *ctx.exec;

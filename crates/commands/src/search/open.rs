@@ -10,7 +10,8 @@ use petrel_search::index::texts::TextRules;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-const NO_PERMISSION: Fail =
+/// Error of a user who may not read all keys of an index.
+pub(super) const NO_PERMISSION: Fail =
     Fail::fixed("NOPERM User does not have the required permissions to query the index");
 
 /// An index that a command works on.
@@ -77,7 +78,7 @@ pub(super) fn open(
 }
 
 /// Whether the user may read every key of these prefixes.
-fn may_read(ctx: &mut Ctx<'_>, prefixes: &[Box<[u8]>]) -> bool {
+pub(super) fn may_read(ctx: &mut Ctx<'_>, prefixes: &[Box<[u8]>]) -> bool {
     if ctx.exec.user(ctx.session).is_some_and(|user| user.may_do_everything()) {
         return true;
     }

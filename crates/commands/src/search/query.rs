@@ -8,6 +8,7 @@ use crate::search::create::is_language;
 use crate::search::load::{Loader, Returned, load_payload_scores, load_sorted};
 use crate::search::open::{OpenIndex, name_argument, open};
 use crate::search::reply;
+use crate::search::settings::SearchSettings;
 use crate::search::words::{self, NamedScorer, WordOptions};
 use petrel_resp::Protocol;
 use petrel_search::index::condition::{Condition, Unsuitable, Words, WordsOptions};
@@ -21,8 +22,6 @@ use std::time::{Duration, Instant};
 
 /// Largest number of results, and of skipped ones.
 const RESULTS_MAX: u64 = 1_000_000;
-/// Default of `TIMEOUT`.
-const TIMEOUT: Duration = Duration::from_millis(500);
 /// Time of a step that holds the index.
 const STEP_NANOS: u128 = 200_000;
 /// Hits beyond the page, in place of hits that have changed when they are read.
@@ -46,20 +45,27 @@ pub(super) struct Options<'a> {
     pub sort: Option<(&'a [u8], bool)>,
     pub offset: usize,
     pub count: usize,
+    /// Maximum number of results.
+    results_max: u64,
     keys: Option<&'a [&'a [u8]]>,
     ranges: Vec<NumericRange>,
     /// A filter that no document passes: places are not indexed.
     has_geo_filter: bool,
     parameters: Parameters,
     dialect: Dialect,
-    timeout: Option<Duration>,
+    /// Time after which the query ends, if it was stated.
+    pub timeout: Option<Duration>,
 }
 
 /// `FT.SEARCH index query ...`
 pub(super) fn search(ctx: &mut Ctx<'_>) -> Outcome {
     let name = name_argument(ctx)?;
     let text = *ctx.args().get(2).ok_or(Fail::fixed("No query string provided"))?;
-    let options = Options::parse(&mut Arguments::new(&ctx.args()[3..]), ctx.reply.protocol())?;
+    let options = Options::parse(
+        &mut Arguments::new(&ctx.args()[3..]),
+        ctx.reply.protocol(),
+        &ctx.exec.shared.search.settings,
+    )?;
     let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
     let order = order(&options, &index.schema)?;
     let condition = condition(text, &options, &index, order)?;
@@ -86,7 +92,11 @@ pub(super) fn explain_lines(ctx: &mut Ctx<'_>) -> Outcome {
 fn explanation(ctx: &mut Ctx<'_>) -> Result<Vec<u8>, Fail> {
     let name = name_argument(ctx)?;
     let text = *ctx.args().get(2).ok_or(Fail::fixed("No query string provided"))?;
-    let options = Options::parse(&mut Arguments::new(&ctx.args()[3..]), ctx.reply.protocol())?;
+    let options = Options::parse(
+        &mut Arguments::new(&ctx.args()[3..]),
+        ctx.reply.protocol(),
+        &ctx.exec.shared.search.settings,
+    )?;
     let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
     let rules = index.rules();
     let mut tree = words::parse(text, &options, &index.schema, rules.as_deref())?;
@@ -130,6 +140,15 @@ fn resolve(
         explains: options.explains_score,
     };
     Words::of(tree.clone(), &index.schema, rules, words).map(Condition::Words).map_err(fail)
+}
+
+/// The condition of a query's text.
+pub(super) fn condition_of(
+    text: &[u8],
+    options: &Options<'_>,
+    index: &OpenIndex,
+) -> Result<Condition, Fail> {
+    condition(text, options, index, Order::Rows)
 }
 
 /// The order of the result in the index. If the index lacks the values to sort by, documents are
@@ -182,7 +201,7 @@ impl Searched<'_, '_> {
             ctx.exec.ks.count_foreign(grown);
             let query = Query {
                 condition: std::mem::replace(&mut self.condition, Condition::Nothing),
-                keys: self.keys(ctx),
+                keys: options.hashed_keys(ctx),
                 order: self.order,
                 needed,
                 now_ms,
@@ -214,12 +233,6 @@ impl Searched<'_, '_> {
             return reply::write(ctx, options, found.total, &loader, timed_out);
         }
     }
-
-    fn keys(&self, ctx: &Ctx<'_>) -> Option<Vec<(u64, Box<[u8]>)>> {
-        let keys = self.options.keys?;
-        let each = keys.iter().map(|&key| (ctx.exec.ks.hash(key).bits(), key.into()));
-        Some(each.collect())
-    }
 }
 
 /// Runs a query in steps; returns the result, and whether the time ended before.
@@ -229,7 +242,9 @@ fn run(
     query: &Query,
 ) -> Result<(Found, bool), Fail> {
     let live = &searched.index.live;
-    let timeout = searched.options.timeout.unwrap_or(TIMEOUT);
+    let settings = &ctx.exec.shared.search.settings;
+    let timeout = searched.options.timeout.unwrap_or(settings.timeout());
+    let fails = settings.fails_on_timeout();
     let started = Instant::now();
     let mut len = FIRST_STEP;
     let mut run: Option<Run<'_>> = None;
@@ -248,6 +263,9 @@ fn run(
         }
         drop(contents);
         let is_late = !timeout.is_zero() && started.elapsed() >= timeout && !is_over;
+        if is_late && fails {
+            return Err(Fail::fixed("Timeout limit was reached"));
+        }
         if is_over || is_late {
             drop(suspension);
             return Ok((run.map(Run::finish).unwrap_or_default(), is_late));
@@ -287,8 +305,18 @@ impl<'a> Options<'a> {
         &self.ranges
     }
 
-    fn parse(arguments: &mut Arguments<'a>, protocol: Protocol) -> Result<Self, Fail> {
-        let mut options = Options { count: 10, ..Options::default() };
+    /// Options before the first argument.
+    pub fn new(dialect: Dialect) -> Self {
+        Options { count: 10, dialect, ..Options::default() }
+    }
+
+    fn parse(
+        arguments: &mut Arguments<'a>,
+        protocol: Protocol,
+        settings: &SearchSettings,
+    ) -> Result<Self, Fail> {
+        let mut options = Options::new(settings.dialect());
+        options.results_max = settings.search_results_max().min(RESULTS_MAX);
         while let Some(word) = arguments.next() {
             let upper = word.to_ascii_uppercase();
             let is_known = options.flag(&upper)
@@ -296,20 +324,38 @@ impl<'a> Options<'a> {
                 || options.value_option(&upper, arguments, protocol)?
                 || options.highlight(&upper, arguments)?;
             if !is_known {
-                // Positions count from the query on.
-                let position = arguments.position();
-                let text = String::from_utf8_lossy(word);
-                let text = format!("Unknown argument `{text}` at position {position} for <main>");
-                return Err(Fail::new(text));
+                return Err(Options::unknown(word, arguments));
             }
         }
-        if options.explains_score && !options.with_scores {
-            return Err(Fail::fixed("EXPLAINSCORE must be accompanied with WITHSCORES"));
-        }
+        options.check()?;
         Ok(options)
     }
 
-    fn flag(&mut self, upper: &[u8]) -> bool {
+    /// The error of an unknown argument, the last one that was read.
+    pub fn unknown(word: &[u8], arguments: &Arguments<'_>) -> Fail {
+        // Positions count from the query on.
+        let position = arguments.position();
+        let text = String::from_utf8_lossy(word);
+        Fail::new(format!("Unknown argument `{text}` at position {position} for <main>"))
+    }
+
+    /// Rejects options that need others.
+    pub fn check(&self) -> Outcome {
+        match self.explains_score && !self.with_scores {
+            true => Err(Fail::fixed("EXPLAINSCORE must be accompanied with WITHSCORES")),
+            false => Ok(()),
+        }
+    }
+
+    /// The keys of `INKEYS` with their hashes.
+    pub fn hashed_keys(&self, ctx: &Ctx<'_>) -> Option<Vec<(u64, Box<[u8]>)>> {
+        let keys = self.keys?;
+        let each = keys.iter().map(|&key| (ctx.exec.ks.hash(key).bits(), key.into()));
+        Some(each.collect())
+    }
+
+    /// Takes an option without a value; false if it is none of these.
+    pub fn flag(&mut self, upper: &[u8]) -> bool {
         match upper {
             b"NOCONTENT" => self.no_content = true,
             b"WITHSCORES" => self.with_scores = true,
@@ -326,7 +372,12 @@ impl<'a> Options<'a> {
         true
     }
 
-    fn list_option(&mut self, upper: &[u8], arguments: &mut Arguments<'a>) -> Result<bool, Fail> {
+    /// Takes an option with a list; false if it is none of these.
+    pub fn list_option(
+        &mut self,
+        upper: &[u8],
+        arguments: &mut Arguments<'a>,
+    ) -> Result<bool, Fail> {
         match upper {
             b"RETURN" => self.returned = Some(Returned::parse(arguments.list("RETURN")?)?),
             b"INKEYS" => self.keys = Some(arguments.list("INKEYS")?),
@@ -354,7 +405,8 @@ impl<'a> Options<'a> {
         Ok(true)
     }
 
-    fn value_option(
+    /// Takes an option with a value; false if it is none of these.
+    pub fn value_option(
         &mut self,
         upper: &[u8],
         arguments: &mut Arguments<'a>,
@@ -379,7 +431,7 @@ impl<'a> Options<'a> {
             }
             b"TIMEOUT" => {
                 let bad = Fail::fixed("TIMEOUT requires a non negative integer");
-                let text = arguments.next().ok_or(Fail::fixed("Need an argument for TIMEOUT"))?;
+                let text = arguments.next().ok_or(Fail::fixed("Need argument for TIMEOUT"))?;
                 let number = crate::numbers::integer(text).ok();
                 let millis = number.and_then(|number| u64::try_from(number).ok()).ok_or(bad)?;
                 self.timeout = Some(Duration::from_millis(millis));
@@ -419,8 +471,8 @@ impl<'a> Options<'a> {
         let (offset, count) = (number(), number());
         let count = count?;
         let offset = offset?;
-        if count > RESULTS_MAX {
-            return Err(Fail::fixed("LIMIT exceeds maximum of 1000000"));
+        if count > self.results_max {
+            return Err(Fail::new(format!("LIMIT exceeds maximum of {}", self.results_max)));
         }
         if offset > RESULTS_MAX {
             return Err(Fail::fixed("OFFSET exceeds maximum of 1000000"));

@@ -26,12 +26,13 @@ pub const NO_MODULES: Fail =
 
 /// Modules of Redis and Valkey with built-in commands, and their versions. Client programs detect
 /// the commands by these names.
-pub fn built_in_modules(dialect: Dialect) -> [(&'static str, u32); 3] {
+pub fn built_in_modules(dialect: Dialect) -> [(&'static str, u32); 4] {
     let numbers = redis_version(dialect).split('.').map(|part| part.parse().unwrap_or(0));
     let version = numbers.fold(0, |all: u32, number: u32| 100 * all + number);
     // Modules had versions of their own until Redis 8, and have them in Valkey.
     let json = dialect.choose(("ReJSON", version), ("json", 10_000));
-    [("vectorset", 1), json, ("bf", dialect.choose(version, 10_000))]
+    let [bloom, search] = ["bf", "search"].map(|name| (name, dialect.choose(version, 10_000)));
+    [("vectorset", 1), json, bloom, search]
 }
 
 /// `MODULE LIST`

@@ -76,7 +76,7 @@ pub struct Shared {
     /// Values of auxiliary state other than these libraries.
     pub aux: AuxValues,
     /// The indexes of documents.
-    pub(crate) search: SearchState,
+    pub search: SearchState,
     /// Properties of sketches that commands make without stating them.
     pub sketches: SketchDefaults,
     /// `CLIENT PAUSE`.

@@ -58,7 +58,7 @@ fn cluster_mode_is_off() {
 fn modules_are_those_that_are_built_in() {
     Client::new().follow(
         r#"
-        MODULE LIST => [["name" "vectorset" "ver" 1 "path" "" "args" []] ["name" "ReJSON" "ver" 81000 "path" "" "args" []] ["name" "bf" "ver" 81000 "path" "" "args" []]]
+        MODULE LIST => [["name" "vectorset" "ver" 1 "path" "" "args" []] ["name" "ReJSON" "ver" 81000 "path" "" "args" []] ["name" "bf" "ver" 81000 "path" "" "args" []] ["name" "search" "ver" 81000 "path" "" "args" []]]
         MODULE LIST x => ERR wrong number of arguments for 'module|list' command
         MODULE LOAD => ERR wrong number of arguments for 'module|load' command
         MODULE HELP => [MODULE <subcommand>...

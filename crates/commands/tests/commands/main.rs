@@ -66,6 +66,8 @@ mod redis_bits;
 mod script_libraries;
 mod scripts;
 mod search;
+mod search_aggregate;
+mod search_aggregate_peer;
 mod search_peer;
 mod search_texts;
 mod search_texts_peer;

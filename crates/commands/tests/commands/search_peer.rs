@@ -134,7 +134,7 @@ fn call_both(ours: &mut Client, theirs: &mut Connection, words: &[String]) -> (V
 }
 
 /// Waits until both have indexed everything.
-fn settle(ours: &mut Client, theirs: &mut Connection) {
+pub fn settle(ours: &mut Client, theirs: &mut Connection) {
     let info: Vec<String> = vec!["FT.INFO".into(), "i".into()];
     let start = Instant::now();
     loop {

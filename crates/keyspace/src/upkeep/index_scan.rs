@@ -62,7 +62,8 @@ impl Keyspace {
         spawned
     }
 
-    fn is_over_limit(&self) -> bool {
+    /// Whether more memory is used than `maxmemory`. It sums the figures of all threads.
+    pub fn is_over_limit(&self) -> bool {
         let limit = self.memory_limit.load(Relaxed);
         limit != 0 && self.stats().used > limit
     }

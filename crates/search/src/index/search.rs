@@ -222,6 +222,12 @@ impl<'q> Run<'q> {
         next >= rows_end
     }
 
+    /// Takes the hits of the last step, in the order of their rows: for queries that need all.
+    pub fn take_hits(&mut self) -> Vec<Hit> {
+        let hits = std::mem::take(&mut self.top).into_sorted_vec();
+        hits.into_iter().map(|candidate| candidate.hit).collect()
+    }
+
     /// Like [`Self::step`], for a query with words.
     fn step_words(&mut self, words: &Words, contents: &Contents, len: u32) -> bool {
         let Some(index) = contents.texts() else { return true };

@@ -40,6 +40,15 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::SYNTAX);
     }
     let pairs: Vec<_> = pairs.iter().map(|&[name, value]| (name, value)).collect();
+    set_parameters(ctx, &pairs)?;
+    ctx.ok()
+}
+
+/// Sets parameters, all or none.
+///
+/// # Errors
+/// If a value is refused.
+pub(super) fn set_parameters(ctx: &mut Ctx<'_>, pairs: &[(&[u8], &[u8])]) -> Outcome {
     let is_amid = ctx.exec.ks.holds_any() || ctx.exec.is_within_script();
     if is_amid && pairs.iter().any(|(name, _)| is_of_log(name)) {
         return Err(Fail::fixed(
@@ -48,7 +57,7 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let host = ServerHost::of(ctx);
     let (server, is_local) = (host.server.clone(), host.is_local());
-    let changed = server.config.set(&pairs, is_local, |change| apply(&server, change));
+    let changed = server.config.set(pairs, is_local, |change| apply(&server, change));
     changed.map_err(|error| Fail::new(error.to_string()))?;
     if !is_amid {
         follow_log(&server, ctx)?;
@@ -61,7 +70,7 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
         // Evict keys beyond a lowered limit at once.
         ctx.exec.make_room(0);
     }
-    ctx.ok()
+    Ok(())
 }
 
 fn is_of_log(name: &[u8]) -> bool {

@@ -14,6 +14,7 @@ mod migrate;
 mod pubsub;
 mod rewrite;
 mod save;
+mod search_config;
 mod shutdown;
 
 use crate::config::{ConfigError, Problem, Rename};
@@ -41,6 +42,7 @@ static SERVER: &[CommandSpec] = &[
     save::BGSAVE,
     save::LASTSAVE,
     save::SAVE,
+    search_config::FT_CONFIG,
     shutdown::SHUTDOWN,
 ];
 

@@ -70,9 +70,9 @@ pub use table::{Group, Mutability, Param};
 pub use tls::Tls;
 pub use types::{
     AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DialectChoice, Fixed,
-    IdentityField, IoBackend, MaxmemoryPolicy, OomAdjustment, OomScores, OutputBufferLimit,
-    OutputBufferLimits, PeerNames, Percentiles, Permission, PreloadFile, ProcTitleTemplate,
-    Supervised, Text, VersionCheck, Word,
+    IdentityField, IoBackend, MaxmemoryPolicy, OnOom, OnTimeout, OomAdjustment, OomScores,
+    OutputBufferLimit, OutputBufferLimits, PeerNames, Percentiles, Permission, PreloadFile,
+    ProcTitleTemplate, Supervised, Text, VersionCheck, Word,
 };
 pub use user_line::UserLine;
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

@@ -267,6 +267,22 @@ Types {
         "Factor by which each sub-filter of such a filter is larger than the one before; 0 makes filters that do not grow";
     cf_max_expansions: u32 = "cf-max-expansions", Number { min: 1, max: 65536 }, "32", Runtime,
         "Maximum number of sub-filters of a cuckoo filter";
+    search_timeout: u64 = "search-timeout", Number { min: 0, max: I32_MAX }, "500", Runtime,
+        "Milliseconds after which a query ends; 0 is no limit";
+    search_on_timeout: OnTimeout = "search-on-timeout", OneOf(OnTimeout::NAMES), "return", Runtime,
+        "Whether a query whose time is over returns what it has found, or fails";
+    search_on_oom: OnOom = "search-on-oom", OneOf(OnOom::NAMES), "return", Runtime,
+        "What FT.AGGREGATE does when memory exceeds maxmemory: go on, return what it has computed, or fail";
+    search_default_dialect: u32 = "search-default-dialect", Number { min: 1, max: 4 }, "1", Runtime,
+        "Dialect of queries that state none";
+    search_max_search_results: i64 = "search-max-search-results", Number { min: -1, max: 1_000_000 }, "1000000", Runtime,
+        "Maximum number of results of FT.SEARCH; -1 for the most";
+    search_max_aggregate_results: i64 = "search-max-aggregate-results", Number { min: -1, max: i64::MAX }, "-1", Runtime,
+        "Maximum number of results of a page of FT.AGGREGATE; -1 is no limit";
+    search_cursor_max_idle: u64 = "search-cursor-max-idle", Number { min: 1, max: i64::MAX }, "300000", Runtime,
+        "Milliseconds after which an unread cursor is closed, at most";
+    search_index_cursor_limit: u64 = "search-index-cursor-limit", Number { min: 0, max: I32_MAX }, "128", Runtime,
+        "Maximum number of cursors of an index";
     tracking_table_max_keys: u64 = "tracking-table-max-keys", Number { min: 0, max: i64::MAX }, "1000000", Runtime,
         "Number of keys tracked for client-side caching; tracked keys beyond it are invalidated; 0 is no limit";
     rdb_version_check: VersionCheck = "rdb-version-check", OneOf(VersionCheck::NAMES), "strict", Runtime,

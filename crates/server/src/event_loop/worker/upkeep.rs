@@ -61,6 +61,7 @@ impl<D: Driver> Worker<D> {
             self.supervision_at = now + SUPERVISION_MS;
             let Engine { exec, host, .. } = &mut self.engine;
             host.server.supervise(&host.config, now);
+            host.server.commands.search.close_idle_cursors(now, &exec.ks);
             host.server.save_if_due(&mut exec.ks, &host.config);
             if !host.server.commands.is_loading() {
                 host.server.settle_log(&mut exec.ks);
