@@ -28,6 +28,8 @@ enum Work {
     Get,
     /// SET of keys with their primaries at all nodes.
     Set,
+    /// SET of keys with their primaries at other nodes.
+    RemoteSet,
     /// Bytes between nodes for SETs, ten at a time.
     Bytes,
     /// Round trips of one client's SET and INCR of keys with their primaries at other nodes.
@@ -42,7 +44,7 @@ enum Work {
     CacheWrite,
 }
 
-axis_values!(Work: Get "get", Set "set", Bytes "bytes", Trips "trips", FirstTouch "first-touch",
+axis_values!(Work: Get "get", Set "set", RemoteSet "remote-set", Bytes "bytes", Trips "trips", FirstTouch "first-touch",
     CopyGet "copy-get", HomeSet "home-set", CacheWrite "cache-write");
 
 impl Work {
@@ -82,8 +84,10 @@ impl Experiment for Cluster {
         let with_pipeline = |point: Point| {
             let work: Work = point["work"].parse().expect("the grid is made of them");
             let pipelines = match work {
-                Work::Get | Work::Set | Work::CopyGet => options.texts("pipelines").to_vec(),
-                Work::Bytes | Work::Trips if point["nodes"] == "1" => Vec::new(),
+                Work::RemoteSet | Work::Bytes | Work::Trips if point["nodes"] == "1" => Vec::new(),
+                Work::Get | Work::Set | Work::RemoteSet | Work::CopyGet => {
+                    options.texts("pipelines").to_vec()
+                }
                 Work::Bytes | Work::HomeSet => texts(&[BATCH]),
                 Work::Trips | Work::FirstTouch | Work::CacheWrite => texts(&[1]),
             };
@@ -112,7 +116,7 @@ impl Experiment for Cluster {
     fn setting(&self, case: &Case<'_>, setting: Setting) -> Setting {
         let work = case.at::<Work>("work");
         let relay = match work {
-            Work::Get | Work::Set => None,
+            Work::Get | Work::Set | Work::RemoteSet => None,
             Work::Bytes | Work::CopyGet | Work::HomeSet => Some(Duration::ZERO),
             Work::Trips | Work::FirstTouch | Work::CacheWrite => {
                 Some(Duration::from_micros(case.get("round-trip")))
@@ -137,13 +141,17 @@ impl Experiment for Cluster {
     fn measure(&self, case: &Case<'_>, server: &Server, (): &mut ()) -> Measured {
         let operation = match case.at("work") {
             Work::Get => Operation::Get,
-            Work::Set => SET,
+            Work::Set | Work::RemoteSet => SET,
             Work::Bytes => return count_bytes(case, server),
             Work::Trips => return count_trips(case, server, server.endpoint()),
             work => return near::measure(case, server, work),
         };
-        let is_held_here = operation == SET || !server.peer().is_cluster();
-        let listed = if is_held_here { Vec::new() } else { held(case, server)? };
+        let listed = match case.at("work") {
+            _ if !server.peer().is_cluster() => Vec::new(),
+            Work::RemoteSet => remote(case, server)?,
+            Work::Set => Vec::new(),
+            _ => held(case, server)?,
+        };
         let plan = timed(case, Plan { operation, listed, ..plan(case, server) });
         let outcome = load::run(&plan)?;
         let derived = outcome.server_cpu_us().map(|cpu| 2e6 * case.at::<f64>("nodes") / cpu);
@@ -179,6 +187,13 @@ fn held(case: &Case<'_>, server: &Server) -> Result<Vec<u64>, String> {
     let keys = plan(case, server).keys;
     let is_held = |number: &u64| own[usize::from(slot_of(&keys.key(*number)))];
     Ok((0..keys.count).filter(is_held).collect())
+}
+
+/// The keys with their primaries at other nodes than the first.
+fn remote(case: &Case<'_>, server: &Server) -> Result<Vec<u64>, String> {
+    let own = own_slots(&nodes_of(&client(server.endpoint()).map_err(text)?)?);
+    let keys = plan(case, server).keys;
+    Ok((0..keys.count).filter(|&number| !own[usize::from(slot_of(&keys.key(number)))]).collect())
 }
 
 /// Bytes between nodes for SETs, for each node to which key and value have to travel.

@@ -1,6 +1,7 @@
 //! Checker of transactions of several primaries: each is executed once on the last state of its
 //! slots, and has all its parts or none.
 
+use crate::witness::COUNT;
 use petrel_cluster::wire::Tag;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +70,15 @@ impl Chains {
         if executions.iter().enumerate().any(has_other) {
             return Some(format!("{tag:?} was executed twice"));
         }
-        let part = executions[found].parts.get_mut(&slot)?;
+        let execution = &mut executions[found];
+        let seen = execution.seen.iter().find(|(of, _)| *of == slot);
+        let is_next = |(_, seen): &(u16, u64)| (seen & COUNT) + 1 == at & COUNT;
+        if !execution.is_dirty && !seen.is_none_or(is_next) {
+            let text =
+                format!("the part of {tag:?} in slot {slot} is at {at}, not behind {seen:?}");
+            return Some(text);
+        }
+        let part = execution.parts.get_mut(&slot)?;
         if part.1.is_some() {
             return Some(format!("{tag:?} has two parts in slot {slot}"));
         }

@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 /// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 41] = [
+pub const FAULTS: [(&str, Fault); 43] = [
     ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
     ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
@@ -56,6 +56,8 @@ pub const FAULTS: [(&str, Fault); 41] = [
     ("keep-loans", Fault::Rule(Mutation::KeepLoans)),
     ("execute-chain-twice", Fault::Rule(Mutation::ExecuteChainTwice)),
     ("answer-decided", Fault::Rule(Mutation::AnswerDecided)),
+    ("keep-decided", Fault::Rule(Mutation::KeepDecided)),
+    ("ask-always", Fault::Rule(Mutation::AskAlways)),
     ("refuse-alone", Fault::Rule(Mutation::RefuseAlone)),
     ("forget-loans", Fault::Rule(Mutation::ForgetLoans)),
     ("lend-unsafe", Fault::Rule(Mutation::LendUnsafe)),

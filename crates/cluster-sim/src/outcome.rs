@@ -5,6 +5,8 @@
 pub struct Outcome {
     /// Violations found.
     pub violations: Vec<String>,
+    /// Steps of the simulation.
+    pub steps: u64,
     /// Replies to clients.
     pub replies: u64,
     /// Reads explained.
@@ -54,6 +56,7 @@ pub struct Outcome {
 impl Outcome {
     /// Adds the figures of another run.
     pub fn add(&mut self, other: &Outcome) {
+        self.steps += other.steps;
         self.replies += other.replies;
         self.reads += other.reads;
         self.near += other.near;
@@ -84,11 +87,12 @@ impl Outcome {
     /// The statistics as text.
     pub fn figures(&self) -> String {
         format!(
-            "{} replies, {} reads explained ({} of copies), {} commits ({} of several slots), {} commands forwarded, \
+            "{} steps, {} replies, {} reads explained ({} of copies), {} commits ({} of several slots), {} commands forwarded, \
              {} views, {} deaths, {} joins ({} loaded, {} given up), {} links broken, \
              {} unknown ({} unreachable), {} blocked ({} forwarded again), \
              {} transactions of watching clients ({} refused), {} flushes, {} messages, \
              {} acknowledgements compared, {} transactions of several primaries ({} answered, {} parts)",
+            self.steps,
             self.replies,
             self.reads,
             self.near,

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Positions = BTreeMap<u16, u64>;
 
 /// Mask of the bits that count changes.
-const COUNT: u64 = (1 << 40) - 1;
+pub const COUNT: u64 = (1 << 40) - 1;
 
 /// Value of a key from a position of its slot's order on.
 struct Version {
@@ -509,6 +509,8 @@ impl Witness {
         if self.last(slot) & COUNT == at {
             return;
         }
+        // Parts directly behind it get the same positions again.
+        let parts_end = self.chains.parts_from(slot, self.last(slot) & !COUNT | at) & COUNT;
         let lost = (self.last(slot) & !COUNT) + COUNT + 1;
         self.last.insert(slot, lost | at);
         self.cuts.entry(slot).or_default().push(at);
@@ -520,9 +522,11 @@ impl Witness {
         self.chains.cut(slot, |version| version & COUNT <= at);
         let is_kept = |&(of, version): &(u16, u64)| of != slot || version & COUNT <= at;
         for (Spread { changed, read }, lost) in &mut self.together {
-            lost.extend(changed.iter().chain(&*read).filter(|part| !is_kept(part)));
+            let is_read = |&(of, version): &(u16, u64)| of != slot || version & COUNT <= parts_end;
+            lost.extend(changed.iter().filter(|part| !is_kept(part)));
+            lost.extend(read.iter().filter(|part| !is_read(part)));
             changed.retain(is_kept);
-            read.retain(is_kept);
+            read.retain(is_read);
         }
         for executed in self.executed.values_mut() {
             executed.retain(|executed| !executed.changed || executed.positions.iter().all(is_kept));

@@ -210,13 +210,15 @@ pub struct Workload {
     pub primaries: Vec<u16>,
     /// Group of most commands at present.
     pub focus: Option<u16>,
+    /// Groups of half of the transactions of several primaries.
+    pub contended: Option<(u16, u16)>,
 }
 
 impl Workload {
     /// Creates a generator.
     pub fn new(is_of_few: bool) -> Self {
         let (spread, primaries) = (Spread::Group, Vec::new());
-        Workload { drawn: 0, is_of_few, spread, primaries, focus: None }
+        Workload { drawn: 0, is_of_few, spread, primaries, focus: None, contended: None }
     }
 
     /// The other groups with the same primary.
@@ -268,6 +270,10 @@ impl Workload {
     pub fn across(&mut self, random: &mut Random, now_ms: i64) -> Op {
         let group = random.below(GROUPS.into()) as u16;
         let other = (group + 1 + random.below(u64::from(GROUPS) - 1) as u16) % GROUPS;
+        let (group, other) = match self.contended {
+            Some((one, other)) if random.one_in(2) => (one, other),
+            _ => (group, other),
+        };
         self.spread = Spread::Groups(other);
         let command = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
         let of = |group| Spread::Slot(group);

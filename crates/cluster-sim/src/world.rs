@@ -7,6 +7,7 @@ mod commands;
 mod join;
 mod messages;
 mod owners;
+mod plan;
 mod recovery;
 mod rest;
 
@@ -20,38 +21,19 @@ use crate::witness::Witness;
 use crate::workload::{GROUPS, Op, Workload, group_begin, used_slots};
 use commands::{has_copies, start, take_replies};
 use messages::Written;
-use petrel_cluster::mutation::break_rule;
+use petrel_cluster::mutation::{break_rule, is_endless, limit_turns};
 use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{
     Acknowledge, ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap,
     View,
 };
+pub use plan::Plan;
+use plan::Rates;
 use recovery::{Doomed, Recovery};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Parameters of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Seed that determines everything.
-    pub seed: u64,
-    /// Number of client commands.
-    pub ops: u64,
-    /// Deliberate fault.
-    pub wrong: Option<Fault>,
-    /// Whether nodes join.
-    pub joins: bool,
-    /// Number of owners of a slot; none if every node holds all data.
-    pub copies: Option<usize>,
-    /// Number of owners that have applied a change before a client sees it ([`Limits`]).
-    pub acknowledge: usize,
-    /// Members that die at once at most. Of two, clients may have seen changes that only they had.
-    pub deaths: usize,
-    /// Whether transactions of several primaries are executed.
-    pub chains: bool,
-}
 
 struct Member {
     core: ClusterNode,
@@ -162,14 +144,12 @@ struct World {
     rates: Rates,
 }
 
-struct Rates {
-    reset: u64,
-    stall: u64,
-    pause: u64,
-    moves: u64,
-    death: u64,
-    join: u64,
-}
+/// Maximum number of steps for each command of a client. Beyond that the run does not end, and the
+/// views and the checker would grow without bound.
+const STEPS_MAX: u64 = 3000;
+
+/// Maximum number of turns of the loops in a step.
+const TURNS_MAX: u64 = 100_000;
 
 /// Runs a plan to its end, or to the first violations.
 pub fn run(plan: Plan) -> Outcome {
@@ -181,11 +161,13 @@ pub fn run(plan: Plan) -> Outcome {
     let mut left = plan.ops;
     while left > 0 && world.witness.borrow().violations.is_empty() {
         left = left.saturating_sub(world.step(true));
+        world.check_end(STEPS_MAX * plan.ops.max(100));
     }
     if world.witness.borrow().violations.is_empty() {
         world.rest();
     }
     break_rule(None);
+    limit_turns(u64::MAX);
     world.finish()
 }
 
@@ -223,15 +205,8 @@ impl World {
             witness.borrow_mut().adopts(identity, view.clone());
             members.push(Member::new(core, machine, connections, skew_ms));
         }
-        let rate = |random: &mut Random, most: u64| most / (1 + random.below(8));
-        let rates = Rates {
-            reset: rate(&mut random, 8000),
-            stall: rate(&mut random, 4000),
-            pause: rate(&mut random, 8000),
-            moves: rate(&mut random, 20_000),
-            death: rate(&mut random, 40_000),
-            join: if plan.joins { rate(&mut random, 20_000) } else { u64::MAX },
-        };
+        let mut workload = Workload::new(plan.copies.is_some());
+        let rates = Rates::new(&mut random, &plan, &mut workload);
         let mut world = World {
             random,
             now: 1,
@@ -240,7 +215,7 @@ impl World {
             broken: BTreeMap::new(),
             views: vec![view],
             witness,
-            workload: Workload::new(plan.copies.is_some()),
+            workload,
             dying: Vec::new(),
             recovery: None,
             doomed: None,
@@ -290,6 +265,8 @@ impl World {
             self.copy_some();
             self.appoint_arrived();
         }
+        limit_turns(TURNS_MAX);
+        self.outcome.steps += 1;
         let mut ops = 0;
         match self.random.below(100) {
             0..35 if with_clients => ops = self.client(),
@@ -303,6 +280,9 @@ impl World {
         if self.plan.chains && self.random.one_in(40) {
             self.review_chains(with_clients);
         }
+        if self.plan.chains && self.random.one_in(200) {
+            self.check_questions();
+        }
         self.flush_some();
         self.compare_acknowledged();
         if with_clients {
@@ -310,9 +290,25 @@ impl World {
             self.misbehave();
         } else {
             self.repair(true);
+            if self.random.one_in(64) && self.may_lose_another() {
+                self.cut_laggards_off();
+            }
         }
         self.bury();
         ops
+    }
+
+    /// Reports a run that does not end, and why.
+    fn check_end(&mut self, most: u64) {
+        let text = if is_endless() {
+            "a step does not end"
+        } else if self.outcome.steps > most {
+            "the run does not end"
+        } else {
+            return;
+        };
+        let text = format!("{text}: {}", self.explain_unrest());
+        self.witness.borrow_mut().violation(text);
     }
 
     fn is_awake(&self, node: u16) -> bool {
@@ -391,7 +387,7 @@ impl World {
             };
             connections[at].next(reads_past_writes, reads_here)
         };
-        while let Some(next) = next(member) {
+        while let Some(next) = next(member).filter(|_| !is_endless()) {
             let Pending { token, op, .. } = &member.connections[at].pending[next];
             let (token, op) = (*token, op.clone());
             let is_copied = member.core.route_read(&op.slots) != Route::Here
@@ -431,8 +427,10 @@ impl World {
         if !member.core.is_linked(Node(from)) {
             return;
         }
+        let before = chains::progress(&member.core);
         let received = member.core.receive(Node(from), bytes, &mut member.machine);
         member.machine.report();
+        let has_advanced = chains::has_advanced(before, chains::progress(&member.core));
         let has_replies = take_replies(member, &self.witness, &mut self.outcome);
         match received {
             Ok(received) => {
@@ -450,6 +448,9 @@ impl World {
             for at in 0..self.members[usize::from(to)].connections.len() {
                 self.serve_connection(to, at);
             }
+        }
+        if has_advanced {
+            self.strike(to);
         }
     }
 
@@ -567,7 +568,9 @@ impl World {
                 None => self.move_slots(),
             }
         }
-        if self.plan.chains && self.random.one_in(1 + self.rates.moves / 16) {
+        // In most runs views come no faster than members can follow.
+        let pace = self.rates.pace * self.links.len() as u64;
+        if self.plan.chains && self.random.one_in(1 + self.rates.moves / 16 + pace) {
             self.move_lent();
         }
         if self.plan.joins && self.random.one_in(self.rates.join) {
@@ -698,9 +701,14 @@ impl World {
             return;
         }
         let (_, to) = *self.random.pick(&links);
+        let budget = if self.random.one_in(2) { 1 } else { 64 << 10 };
+        self.send_some(node, to, budget);
+    }
+
+    fn send_some(&mut self, node: u16, to: u16, budget: usize) {
+        self.set_member_time(node);
         let member = &mut self.members[usize::from(node)];
         let mut bytes = Vec::new();
-        let budget = if self.random.one_in(2) { 1 } else { 64 << 10 };
         if member.core.send(Node(to), budget, Acknowledge::WithRecords, &mut bytes).is_any
             && let Some(direction) = self.links.get_mut(&(node, to))
         {

@@ -110,20 +110,21 @@ fn no_change_that_a_client_has_seen_is_lost_with_one_member() {
 
 #[test]
 fn transactions_of_several_primaries_are_whole_or_nothing() {
-    let clean = |seed: u64| {
-        let copies = [None, Some(2), Some(3), Some(1)][seed as usize % 4];
-        let (acknowledge, joins) = (1 + seed as usize / 4 % 2, !seed.is_multiple_of(3));
-        let (ops, wrong, deaths, chains) = (OPS, None, 1, true);
-        let outcome = run(Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains });
-        assert!(
-            outcome.violations.is_empty(),
-            "seed {seed} (copies: {copies:?}, acknowledge: {acknowledge}, joins: {joins}): {:#?}",
-            outcome.violations
-        );
+    let clean = |plan: Plan| {
+        let outcome = run(plan);
+        assert!(outcome.violations.is_empty(), "cluster-sim {plan}: {:#?}", outcome.violations);
         outcome
     };
+    let (ops, wrong, joins, copies, acknowledge, deaths) = (OPS, None, true, None, 1, 1);
+    let plan = |seed| Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains: true };
     let mut sum = Outcome::default();
-    (1..=24).for_each(|seed| sum.add(&clean(seed)));
+    (1..=24).for_each(|seed| sum.add(&clean(plan(seed).mixed())));
+    // Seeds that once did not end: a loan outlived its decision, and questions filled the lanes;
+    // that had a link without `RESUME`; and of which the checker took a part for lost.
+    let found_once = [(1_795_968_000_002_000_004, 2), (1_795_968_000_002_000_120, 1)];
+    for (seed, acknowledge) in found_once.into_iter().chain([(500_012, 2), (71, 2)]) {
+        sum.add(&clean(Plan { acknowledge, ..plan(seed) }));
+    }
     println!("{}", sum.figures());
     assert!(sum.chains.iter().all(|count| *count > 1000) && sum.deaths > 5 && sum.loaded > 10);
 }
@@ -163,16 +164,17 @@ fn plan_of(name: &str, fault: Fault) -> Plan {
         | "keep-loans"
         | "execute-chain-twice"
         | "answer-decided"
+        | "ask-always"
         | "refuse-alone"
-        | "forget-loans"
-        | "lend-unsafe"
         | "any-order" => Plan { chains: true, ..of_two },
+        "forget-loans" | "lend-unsafe" => Plan { seed: 20, chains: true, ..of_two },
+        "keep-decided" => Plan { chains: true, acknowledge: 2, ..plan },
         _ => plan,
     }
 }
 
-/// Faults that need more runs, or longer ones, than a test has.
-const RARE: [&str; 5] = ["keep-silent", "forget-loans", "lend-unsafe", "any-order", "refuse-alone"];
+/// Faults that take more runs than a test has: `keep-decided` has a unit test of its own.
+const RARE: [&str; 1] = ["keep-decided"];
 
 #[test]
 fn deliberate_faults_are_detected() {

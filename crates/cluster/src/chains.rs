@@ -8,7 +8,8 @@
 
 use crate::decisions::Attempt;
 use crate::slot::Slot;
-use crate::view::{Identity, NodeSet};
+use crate::slot_map::Node;
+use crate::view::Identity;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(crate) struct Queued {
 pub(crate) struct Loan {
     pub slots: Vec<Slot>,
     /// The primaries of the transaction, as far as known here.
-    pub owners: NodeSet,
+    pub owners: Vec<Identity>,
     pub executor: Identity,
     /// Reviews that it has outlived.
     pub age: u32,
@@ -46,6 +47,8 @@ pub(crate) struct Chains {
     refused: HashMap<(Identity, Slot), (u64, u64)>,
     /// Bytes of the queue.
     bytes: usize,
+    /// Position of the last repeated question to each member, in the first lane.
+    pub asked: BTreeMap<Node, u64>,
 }
 
 impl Chains {

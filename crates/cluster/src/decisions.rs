@@ -70,6 +70,11 @@ impl Decisions {
         self.last
     }
 
+    /// The number of this node's last decision; 0 for none.
+    pub fn last_number(&self) -> u64 {
+        self.last
+    }
+
     /// Keeps a decision, unless all its parts have their places and no client here waits for it
     /// (`is_awaited`). True if it is new.
     pub fn learn(&mut self, bytes: &[u8], is_awaited: impl Fn(Tag) -> bool) -> bool {
@@ -211,6 +216,14 @@ impl Decisions {
     pub fn add_marks(&mut self, marks: &[Executed]) {
         marks.iter().for_each(|&(executor, slot, number)| self.mark((executor, number), slot));
     }
+}
+
+/// The name of a decision, and its attempt.
+pub(crate) fn name_of(decision: &[u8]) -> Option<(DecisionName, Attempt)> {
+    let Ok(Record::Decision { executor, number, tag, attempt, .. }) = Record::read(decision) else {
+        return None;
+    };
+    Some(((executor, number), Attempt { tag, number: attempt }))
 }
 
 /// A decision without its reply, if that is long.

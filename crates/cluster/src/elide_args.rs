@@ -12,6 +12,7 @@
 use crate::wire::{Pieces, Record, Tag, put_record, tag_of_effects};
 use memchr::memmem;
 use petrel_keyspace::Call;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,8 +29,25 @@ const NEAR: usize = 16;
 pub(crate) struct Arguments {
     /// The received record of the command.
     record: Arc<[u8]>,
-    /// Byte ranges of the arguments in it, and their indexes, ascending.
-    longest: Vec<(Range<usize>, u64)>,
+    /// Byte ranges of the arguments in it, and their indexes, ascending. The first `count` are in
+    /// use.
+    longest: [(Range<usize>, u64); PIECES_MAX],
+    count: usize,
+}
+
+/// Room for the parts of a record.
+#[derive(Default)]
+struct Room {
+    rest: Vec<u8>,
+    pieces: Vec<u8>,
+    record: Vec<u8>,
+}
+
+/// Capacity kept of each part, in bytes.
+const ROOM_MAX: usize = 64 << 10;
+
+thread_local! {
+    static ROOM: Cell<Option<Box<Room>>> = const { Cell::new(None) };
 }
 
 impl Arguments {
@@ -38,45 +56,62 @@ impl Arguments {
     pub fn longest(record: &Arc<[u8]>, call: &Call<&[u8]>) -> Option<Self> {
         let begin = record.as_ptr().addr();
         let all = (0u64..).zip(call.commands.iter().flatten());
-        let mut longest: Vec<(Range<usize>, u64)> = Vec::with_capacity(PIECES_MAX);
+        let mut longest: [(Range<usize>, u64); PIECES_MAX] = Default::default();
+        let mut count = 0;
         for (arg, bytes) in all.filter(|(_, bytes)| bytes.len() >= LEN_MIN) {
             let at = bytes.as_ptr().addr().checked_sub(begin)?;
             let place = at..at.checked_add(bytes.len()).filter(|end| *end <= record.len())?;
-            if longest.len() < PIECES_MAX {
-                longest.push((place, arg));
+            if count < PIECES_MAX {
+                longest[count] = (place, arg);
+                count += 1;
                 continue;
             }
             // Remove the shortest, so the order stays ascending.
             let shortest = (0..PIECES_MAX).min_by_key(|&at| longest[at].0.len())?;
             if longest[shortest].0.len() < place.len() {
-                longest.remove(shortest);
-                longest.push((place, arg));
+                longest[shortest..].rotate_left(1);
+                longest[PIECES_MAX - 1] = (place, arg);
             }
         }
-        (!longest.is_empty()).then(|| Arguments { record: record.clone(), longest })
+        (count > 0).then(|| Arguments { record: record.clone(), longest, count })
     }
 
     /// A record of effects without the arguments; none if it contains none of them.
     pub fn elide(&self, effects: &[u8]) -> Option<Box<[u8]>> {
         // The tag stays as it is, even if a client constructs an argument that looks like it.
         let (_, mut from) = tag_of_effects(effects)?;
-        let (mut rest, mut pieces, mut kept) = (Vec::new(), Vec::new(), 0);
-        for (place, arg) in &self.longest {
+        let (mut pieces, mut count, mut kept) = ([(0, 0); PIECES_MAX], 0, 0);
+        let mut room = ROOM.take().unwrap_or_default();
+        room.rest.clear();
+        for (place, arg) in &self.longest[..self.count] {
             let bytes = &self.record[place.clone()];
             let Some(at) = find(&effects[from..], bytes).map(|at| from + at) else { continue };
-            rest.extend_from_slice(&effects[kept..at]);
-            pieces.push(((at - kept) as u64, *arg));
+            room.rest.extend_from_slice(&effects[kept..at]);
+            pieces[count] = ((at - kept) as u64, *arg);
+            count += 1;
             from = at + bytes.len();
             kept = from;
         }
-        if pieces.is_empty() {
-            return None;
-        }
-        rest.extend_from_slice(&effects[kept..]);
-        let (mut room, mut out) = (Vec::new(), Vec::with_capacity(rest.len() + 2 + 2 * PIECES_MAX));
-        let pieces = Pieces::of(&mut room, pieces.into_iter());
-        put_record(&mut out, &Record::Elided { pieces, rest: &rest });
-        Some(out.into())
+        room.rest.extend_from_slice(&effects[kept..]);
+        let elided = (count > 0).then(|| room.record_of(&pieces[..count]));
+        room.shrink();
+        ROOM.set(Some(room));
+        elided
+    }
+}
+
+impl Room {
+    /// The record of the rest and these pieces.
+    fn record_of(&mut self, pieces: &[(u64, u64)]) -> Box<[u8]> {
+        let Room { rest, pieces: room, record } = self;
+        let pieces = Pieces::of(room, pieces.iter().copied());
+        record.clear();
+        put_record(record, &Record::Elided { pieces, rest });
+        record[..].into()
+    }
+
+    fn shrink(&mut self) {
+        [&mut self.rest, &mut self.record].into_iter().for_each(|part| part.shrink_to(ROOM_MAX));
     }
 }
 

@@ -11,8 +11,8 @@
 use crate::mutation::{Mutation, is_broken};
 use crate::wire::positions::{LanePosition, Placed};
 use crate::wire::{
-    Batch, Record, is_effects, is_elided, is_kept, is_of_dead, is_ordered, may_hold_decision,
-    put_record, take_with_gap,
+    Batch, Record, check, is_effects, is_elided, is_kept, is_of_dead, is_ordered,
+    may_hold_decision, put_record, take_with_gap,
 };
 use petrel_persistence::log::Malformed;
 use std::collections::VecDeque;
@@ -112,7 +112,7 @@ impl Inbox {
             } else if is_kept(&record) {
                 record = restore_kept(&record, &mut restore)?;
             }
-            Record::read(&record)?;
+            check(&record)?;
             taken.push((at, Arc::from(&record[..])));
         }
         let is_early = |record: &[u8]| is_of_dead(record) || may_hold_decision(record);

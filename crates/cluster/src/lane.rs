@@ -260,6 +260,15 @@ impl Lane {
         self.member_nodes().filter(is_there).collect()
     }
 
+    /// The records that one of their receivers has not applied, with these receivers.
+    pub fn unapplied(&self) -> impl Iterator<Item = (NodeSet, &[u8])> {
+        let begin = self.seq - self.entries.len() as u64;
+        (begin + 1..).zip(&self.entries).filter_map(|(seq, entry)| {
+            let to = NodeSet(entry.to.0 & !self.members_at(seq).0 & self.members.0);
+            (to != NodeSet::default()).then_some((to, &*entry.record))
+        })
+    }
+
     /// Position of this node in its own lane, as sent to a joining member.
     pub fn position(&self, epoch: u64) -> LanePosition {
         let (begin, stable) = (self.seq - self.entries.len() as u64, self.stable());

@@ -23,9 +23,13 @@ use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::{Node, common_runs};
 use crate::slot_owners::SlotOwners;
 use crate::view::{Identity, NodeSet, View};
-use crate::wire::{KeptHead, LANES, Parts, Record, Tag, Tags, put_record};
+#[cfg(doc)]
+use crate::wire::Exec;
+use crate::wire::{KeptHead, LANES, Parts, Record, Tag, Tags, put_exec_record, put_record};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use petrel_keyspace::{Effect, EffectHead, EffectSink, Encoded, Origin, Published, SinkSource};
+use petrel_keyspace::{
+    Call, Effect, EffectHead, EffectSink, Encoded, Origin, Published, SinkSource,
+};
 use petrel_persistence::effects::GroupWriter;
 use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
@@ -85,6 +89,22 @@ thread_local! {
     static ARGUMENTS: RefCell<Option<Arguments>> = const { RefCell::new(None) };
     /// Forwarded blocked commands that were executed as part of this thread's next commit.
     static SERVED: RefCell<Vec<Served>> = const { RefCell::new(Vec::new()) };
+    /// Room for the record that this thread encodes.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Capacity kept of [`ROOM`], in bytes.
+const ROOM_MAX: usize = 64 << 10;
+
+/// Encodes a record in this thread's room and passes it on.
+fn encoded<T>(put: impl FnOnce(&mut Vec<u8>), pass: impl FnOnce(&[u8]) -> T) -> T {
+    let mut room = ROOM.take();
+    room.clear();
+    put(&mut room);
+    let passed = pass(&room);
+    room.shrink_to(ROOM_MAX);
+    ROOM.set(room);
+    passed
 }
 
 /// A forwarded blocked command that was executed.
@@ -106,7 +126,7 @@ pub fn record_served(served: Served) {
 /// Last positions of the other lanes of the slots: an answer in the first slot's lane waits for
 /// them.
 pub(crate) fn positions_seen(lanes: &Lanes, slots: &[Slot]) -> Vec<(usize, u64)> {
-    let Some(&first) = slots.first() else { return Vec::new() };
+    let [first, _, ..] = *slots else { return Vec::new() };
     let mut others: Vec<usize> = slots.iter().map(|&slot| lane_of(slot)).collect();
     others.sort_unstable();
     others.dedup();
@@ -181,6 +201,11 @@ impl Lanes {
     /// The owners of the slots of which this node is primary, where members hold only some slots.
     pub fn slot_owners(&self) -> Arc<SlotOwners> {
         self.slot_owners.read().clone()
+    }
+
+    /// The other owners of a slot.
+    pub(crate) fn owners_of(&self, slot: Slot) -> NodeSet {
+        self.safe.owners(slot)
     }
 
     /// The copies of keys that other members have.
@@ -354,9 +379,12 @@ impl Lanes {
     }
 
     fn push_later(&self, lane: usize, to: NodeSet, record: &Record<'_>, needs: Box<[Need]>) {
-        let mut bytes = Vec::new();
-        put_record(&mut bytes, record);
-        self.lane(lane).push_later(to, &bytes, needs);
+        encoded(
+            |room| put_record(room, record),
+            |bytes| {
+                self.lane(lane).push_later(to, bytes, needs);
+            },
+        );
     }
 
     /// The last changes of slots that no other owner has.
@@ -430,9 +458,19 @@ impl Lanes {
     }
 
     pub(crate) fn push(&self, lane: usize, to: Option<NodeSet>, record: &Record<'_>) -> u64 {
-        let mut bytes = Vec::new();
-        put_record(&mut bytes, record);
-        self.lane(lane).push(to, &bytes)
+        encoded(|room| put_record(room, record), |bytes| self.lane(lane).push(to, bytes))
+    }
+
+    /// Appends a forwarded command, with the sequence numbers and the tenure of [`Exec`].
+    pub(crate) fn push_exec(
+        &self,
+        lane: usize,
+        to: Option<NodeSet>,
+        numbers: (u64, u64, u64),
+        call: &Call,
+    ) -> u64 {
+        let put = |room: &mut Vec<u8>| put_exec_record(room, numbers, call);
+        encoded(put, |bytes| self.lane(lane).push(to, bytes))
     }
 
     /// Appends the changes of one commit. The stripes of its keys are locked, so commits of a key

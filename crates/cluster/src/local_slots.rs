@@ -35,6 +35,10 @@ pub struct LocalSlots {
     taken: AtomicU64,
     /// Copies that were evicted and not reported yet.
     evicted: Evicted,
+    /// Whether a slot has an owner without memory.
+    any_full: AtomicBool,
+    /// A bit for each slot: this node is its primary, and an owner has reached its memory limit.
+    full: Box<[AtomicU64]>,
     /// By node number: the epoch of the last view that the node is known to have adopted.
     adopted: Box<[AtomicU64]>,
 }
@@ -50,6 +54,8 @@ impl Default for LocalSlots {
             any_copied: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             evicted: Evicted::default(),
+            any_full: AtomicBool::new(false),
+            full: (0..SLOTS / 64).map(|_| AtomicU64::new(0)).collect(),
             adopted: (0..NODES_MAX).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -89,6 +95,29 @@ impl LocalSlots {
             self.set(slot, None, slots.contains(slot), false);
         }
         self.serve(true);
+    }
+
+    /// Whether some slot of this primary has an owner that has reached its memory limit.
+    pub fn has_full_owners(&self) -> bool {
+        self.any_full.load(Relaxed)
+    }
+
+    /// Whether this node is the primary of a slot, and an owner of it has reached its memory limit.
+    pub fn has_full_owner(&self, slot: Slot) -> bool {
+        self.has_full_owners()
+            && self.full[usize::from(slot / 64)].load(Relaxed) >> (slot % 64) & 1 != 0
+    }
+
+    /// Sets the slots of this primary with owners that have reached their memory limits.
+    pub(crate) fn set_full(&self, is_full: impl Fn(Slot) -> bool) {
+        let mut any = false;
+        for (word, first) in self.full.iter().zip((0..SLOTS).step_by(64)) {
+            let bit = |bits, slot: Slot| bits | u64::from(is_full(first + slot)) << slot;
+            let bits = (0..64).fold(0, bit);
+            word.store(bits, Relaxed);
+            any |= bits != 0;
+        }
+        self.any_full.store(any, Relaxed);
     }
 
     pub(crate) fn take_evicted(&self, count: usize, bytes: usize) -> Vec<DbKey> {
@@ -178,6 +207,10 @@ impl Ownership for LocalSlots {
 
     fn is_copy(&self, key: &[u8]) -> bool {
         self.has_copies(slot_of(key))
+    }
+
+    fn has_full_owner(&self, key: &[u8]) -> bool {
+        self.has_full_owners() && LocalSlots::has_full_owner(self, slot_of(key))
     }
 
     fn note_evicted(&self, db: u16, key: &[u8]) {

@@ -68,6 +68,10 @@ pub enum Mutation {
     ExecuteChainTwice,
     /// The origin of a transaction is answered before it has all its parts.
     AnswerDecided,
+    /// A loan stays if the decision arrives after all its parts.
+    KeepDecided,
+    /// A member that lags is asked again for the end of loans and the places of parts.
+    AskAlways,
     /// A refusal ends only the loans of the member that refuses.
     RefuseAlone,
     /// A loan is forgotten when its slot moves.
@@ -87,6 +91,31 @@ thread_local! {
 #[cfg(feature = "mutations")]
 pub fn break_rule(mutation: Option<Mutation>) {
     BROKEN.set(mutation);
+}
+
+#[cfg(feature = "mutations")]
+thread_local! {
+    static TURNS_LEFT: std::cell::Cell<u64> = const { std::cell::Cell::new(u64::MAX) };
+}
+
+/// Sets how often loops of this thread that wait for nothing to be left may turn from now on.
+#[cfg(feature = "mutations")]
+pub fn limit_turns(turns: u64) {
+    TURNS_LEFT.set(turns);
+}
+
+/// Counts a turn of such a loop. True if it has to give up, since it does not end.
+#[cfg(feature = "mutations")]
+pub fn is_endless() -> bool {
+    let left = TURNS_LEFT.get();
+    TURNS_LEFT.set(left.saturating_sub(1));
+    left == 0
+}
+
+#[cfg(not(feature = "mutations"))]
+#[inline]
+pub(crate) fn is_endless() -> bool {
+    false
 }
 
 #[inline]

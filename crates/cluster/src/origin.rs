@@ -1,7 +1,7 @@
 //! Forwarded commands of this node's clients, until they are answered.
 
 use crate::safe::Need;
-use crate::slot::Slot;
+use crate::slot::{SLOTS, Slot};
 use crate::slot_map::Node;
 use crate::view::{Identity, NodeSet};
 use foldhash::fast::FixedState;
@@ -139,19 +139,25 @@ pub(crate) struct Parked {
     pub answer: Option<HeldAnswer>,
 }
 
-/// By origin and slot: the last forwarded command that is known to have been executed.
+/// By origin and slot: the last forwarded command that is known to have been executed, 0 for none.
 #[derive(Default)]
-pub(crate) struct LastExecuted(HashMap<(Identity, Slot), u64, FixedState>);
+pub(crate) struct LastExecuted(Vec<(Identity, Box<[u64]>)>);
 
 impl LastExecuted {
     /// Sequence number of the last command of an origin and slot; 0 for none.
     pub fn of(&mut self, origin: Identity, slot: Slot) -> &mut u64 {
-        self.0.entry((origin, slot)).or_default()
+        let known = self.0.iter().position(|(of, _)| *of == origin);
+        let at = known.unwrap_or_else(|| {
+            self.0.push((origin, vec![0; usize::from(SLOTS)].into()));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1[usize::from(slot % SLOTS)]
     }
 
     /// Like [`LastExecuted::of`], without an entry for a new origin or slot.
     pub fn known(&self, origin: Identity, slot: Slot) -> u64 {
-        self.0.get(&(origin, slot)).copied().unwrap_or(0)
+        let known = self.0.iter().find(|(of, _)| *of == origin);
+        known.map_or(0, |(_, slots)| slots[usize::from(slot % SLOTS)])
     }
 
     /// Records that a command was executed.
@@ -162,8 +168,11 @@ impl LastExecuted {
 
     /// The entries that satisfy `is_of`, sorted.
     pub fn sorted(&self, is_of: impl Fn(Identity, Slot) -> bool) -> Vec<(Identity, Slot, u64)> {
-        let all = self.0.iter().map(|(&(origin, slot), &oseq)| (origin, slot, oseq));
-        let mut some: Vec<_> = all.filter(|&(origin, slot, _)| is_of(origin, slot)).collect();
+        let all = self.0.iter().flat_map(|(origin, slots)| {
+            (0..SLOTS).zip(slots.iter()).map(|(slot, &oseq)| (*origin, slot, oseq))
+        });
+        let known = all.filter(|&(.., oseq)| oseq != 0);
+        let mut some: Vec<_> = known.filter(|&(origin, slot, _)| is_of(origin, slot)).collect();
         some.sort_unstable();
         some
     }

@@ -18,6 +18,7 @@
 //! once.
 
 mod copies;
+mod owners;
 pub(crate) mod pause;
 pub(crate) mod placement;
 mod redirect;
@@ -166,6 +167,7 @@ impl Executor {
         mut invocation: Invocation<'_>,
         nested: bool,
     ) -> Verdict {
+        self.ks.release_kept();
         let Invocation { request, moment, .. } = invocation;
         let session = &*invocation.session;
         let joins_queue = joins_queue(command, session);
@@ -267,6 +269,7 @@ impl Executor {
         // Commands from a primary are executed without regard to the memory limit.
         if spec.flags.contains(Flags::DENYOOM) && !nested && !session.is(Modes::LOADER) {
             self.admit_memory(args, host, reply)?;
+            self.admit_at_owners(command, args)?;
         }
         if session.modes.intersects(LISTENER) {
             self.admit_listener(command, session)?;

@@ -146,6 +146,16 @@ pub trait Cluster: Send + Sync {
     /// Adds slots of keys that a script's command reads or changes.
     fn note_more_slots(&self, _: &[HashSlot]) {}
 
+    /// Whether some slot of this primary has an owner that has reached its memory limit.
+    fn has_full_owners(&self) -> bool {
+        false
+    }
+
+    /// Whether this node is the primary of a slot, and an owner of it has reached its memory limit.
+    fn has_full_owner(&self, _slot: HashSlot) -> bool {
+        false
+    }
+
     /// Whether keys of a slot may be read here. The result is valid as long as that of
     /// [`Cluster::primary_of`].
     fn is_readable(&self, slot: HashSlot) -> bool;

@@ -362,6 +362,7 @@ impl Executor {
         let Invocation { request, session, host, reply, moment } = invocation;
         let waits = self.unblocking.waits();
         if waits {
+            self.ks.release_kept();
             self.tick = self.clock.now();
             // Shown to `MONITOR` when it blocks, not again when it is served.
             if written_before.is_some() {
@@ -370,6 +371,7 @@ impl Executor {
         } else {
             let failed = outcome.is_err();
             if let Err(fail) = outcome {
+                self.ks.release_kept();
                 if let Some(why) = fail.put_off() {
                     let invocation = Invocation { request, session, host, reply, moment };
                     return self.put_off(why, command, invocation);
@@ -381,12 +383,14 @@ impl Executor {
             }
             let nanos = self.account(command, request.args, failed, host);
             if let Some(before) = written_before {
+                self.ks.release_kept();
                 self.show(command, request.args, session.db, host);
                 let replied = reply.written().saturating_sub(before);
                 self.note_keys(command, request.args, nanos, replied);
             }
         }
         if self.ks.has_invalidations() {
+            self.ks.release_kept();
             host.invalidate(&mut self.ks, None);
         }
         if self.ks.has_ready() && !nested {
@@ -622,12 +626,16 @@ impl Executor {
                     return Err(running.busy(self.shared.dialect()));
                 }
             }
-            (Locks::Itself, _) => self.located.clear(),
+            (Locks::Itself, _) => {
+                self.ks.release_kept();
+                self.located.clear();
+            }
         }
         Ok(())
     }
 
     fn lock_keys(&mut self, command: Command, args: &[&[u8]]) -> Outcome {
+        self.ks.release_kept();
         self.located.clear();
         if command.spec.keys == KeyShape::None {
             return Ok(());
@@ -743,6 +751,7 @@ impl Executor {
 
     #[cold]
     fn note_slow(&mut self, command: Command, args: &[&[u8]], nanos: u64, host: &mut dyn Host) {
+        self.ks.release_kept();
         if !self.is_unseen {
             self.shared.note_slow(command, args, nanos, host);
         }

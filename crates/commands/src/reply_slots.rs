@@ -57,6 +57,7 @@ struct Remote {
 #[derive(Debug, Default)]
 pub struct ReplySlots {
     remote: VecDeque<Remote>,
+    pending: PendingSlots,
     /// Replies of local commands after the last remote command.
     behind: Answer,
     /// Bytes of queued replies.
@@ -66,6 +67,37 @@ pub struct ReplySlots {
     awaited: Option<u64>,
     /// Slot of a remote command that may block.
     holding_up: Option<u64>,
+}
+
+/// Number of counters of [`PendingSlots`].
+const COUNTERS: usize = 512;
+
+/// Hash slots of pending remote commands, counted, so that a long pipeline is seldom searched.
+#[derive(Debug, Default)]
+struct PendingSlots {
+    /// Pending commands by hash slot, modulo [`COUNTERS`]; empty before the first.
+    counts: Vec<u16>,
+    /// Pending commands of several hash slots, or of none.
+    several: usize,
+}
+
+impl PendingSlots {
+    fn add(&mut self, slots: &[HashSlot]) {
+        self.counts.resize(COUNTERS, 0);
+        slots.iter().for_each(|slot| self.counts[usize::from(*slot) % COUNTERS] += 1);
+        self.several += usize::from(slots.len() != 1);
+    }
+
+    fn remove(&mut self, slots: &[HashSlot]) {
+        slots.iter().for_each(|slot| self.counts[usize::from(*slot) % COUNTERS] -= 1);
+        self.several -= usize::from(slots.len() != 1);
+    }
+
+    /// Whether a command of one of these hash slots may be pending.
+    fn may_have(&self, slots: &[HashSlot]) -> bool {
+        let count = |slot: &HashSlot| self.counts.get(usize::from(*slot) % COUNTERS).copied();
+        slots.iter().any(|slot| count(slot).unwrap_or(0) > 0)
+    }
 }
 
 impl ReplySlots {
@@ -107,6 +139,9 @@ impl ReplySlots {
 
     /// Number of the last slot with one of these hash slots.
     pub fn last_of(&self, slots: &[HashSlot]) -> Option<u64> {
+        if !self.pending.may_have(slots) {
+            return None;
+        }
         let shares = |remote: &&Remote| remote.slots.iter().any(|slot| slots.contains(slot));
         self.remote.iter().rev().find(shares).map(|remote| remote.seq)
     }
@@ -114,6 +149,11 @@ impl ReplySlots {
     /// Like [`Self::last_of`], but ignores commands with exactly these hash slots: messages to one
     /// node keep their order.
     pub fn last_overlapping(&self, slots: &[HashSlot]) -> Option<u64> {
+        // Single hash slots are equal or do not overlap.
+        let are_single = slots.len() == 1 && self.pending.several == 0;
+        if are_single || !self.pending.may_have(slots) {
+            return None;
+        }
         let overlaps = |remote: &&Remote| {
             *remote.slots != *slots && remote.slots.iter().any(|slot| slots.contains(slot))
         };
@@ -128,6 +168,7 @@ impl ReplySlots {
     /// Adds a slot for the reply to a command that other nodes execute in `parts` parts.
     pub fn push(&mut self, slots: &[HashSlot], parts: usize, merge: Merge, is_dropped: bool) {
         self.last += 1;
+        self.pending.add(slots);
         self.remote.push_back(Remote {
             seq: self.last,
             before: std::mem::take(&mut self.behind),
@@ -167,6 +208,7 @@ impl ReplySlots {
     /// Removes the last slot added, for a command that could not be sent; replies before it stay.
     pub fn take_back(&mut self) {
         if let Some(remote) = self.remote.pop_back() {
+            self.pending.remove(&remote.slots);
             self.last -= 1;
             self.bytes -= remote.after.len();
             self.behind = remote.before;
@@ -214,6 +256,7 @@ impl ReplySlots {
             due.bytes.append(first.reply.bytes_mut());
             due.bytes.append(&mut first.after);
             self.holding_up = self.holding_up.filter(|seq| *seq != first.seq);
+            self.pending.remove(&first.slots);
             self.remote.pop_front();
         }
         self.bytes -= append(due, std::mem::take(&mut self.behind));

@@ -193,6 +193,7 @@ impl Handle {
     #[inline]
     pub fn exit(&mut self) {
         debug_assert!(!self.locks.holds_any());
+        self.release_kept();
         self.locks.pass().exit();
         let batch = &self.counters.batch;
         batch.store(batch.load(Relaxed).wrapping_add(1), Release);

@@ -443,3 +443,38 @@ fn nothing_is_refused_and_no_own_key_goes_while_there_are_copies() {
         assert!((1..1100).contains(&copies), "{policy:?}: {copies}");
     }
 }
+
+/// Keys with this prefix have an owner without memory.
+const FULL: &str = "full:";
+
+struct SomeHaveFullOwners;
+
+impl Ownership for SomeHaveFullOwners {
+    fn is_primary(&self, _: &[u8]) -> bool {
+        true
+    }
+
+    fn has_full_owner(&self, key: &[u8]) -> bool {
+        key.starts_with(FULL.as_bytes())
+    }
+}
+
+#[test]
+fn keys_of_owners_without_memory_are_evicted_for_them_and_no_others() {
+    let keyspace = keyspace(64);
+    assert!(keyspace.set_ownership(Arc::new(SomeHaveFullOwners)));
+    let mut handle = keyspace.attach();
+    for i in 0..1000 {
+        assert!(set(&mut handle, 0, &format!("{FULL}{i}"), 500, None));
+        assert!(set(&mut handle, 0, &format!("other:{i}"), 500, None));
+    }
+    handle.enter();
+    assert!(!handle.make_room_at_owners(500), "nothing is evicted");
+    keyspace.set_memory_limit(0, Policy::AllKeysLru);
+    let used = keyspace.stats().used;
+    let made = (0..100).filter(|_| handle.make_room_at_owners(500)).count();
+    handle.exit();
+    assert_eq!(made, 100);
+    assert!(keyspace.stats().used < used - 50_000);
+    assert!((0..1000).all(|i| get(&mut handle, &format!("other:{i}"))));
+}

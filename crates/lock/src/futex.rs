@@ -5,10 +5,10 @@
 //! lost wake-up is a deadlock.
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-pub(super) use native::{Futex, Mutex, RawMutex, SPINS};
+pub(super) use native::{Futex, Mutex, RawMutex, SPINS, Wait};
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
-pub(super) use modelled::{Futex, Mutex, RawMutex, SPINS};
+pub(super) use modelled::{Futex, Mutex, RawMutex, SPINS, Wait};
 
 /// Reason that a wait on a [`Futex`] returned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,12 +27,29 @@ mod native {
     use std::ops::Deref;
     use std::ptr;
     use std::sync::atomic::AtomicU32;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
+
+    /// Wait after which the lock is left to a waiter.
+    const LONG: Duration = Duration::from_micros(500);
 
     /// Number of checks of a word before sleeping, each after one pause (tens of nanoseconds).
     pub(in super::super) const SPINS: u32 = 40;
 
     pub(in super::super) type Mutex<T> = parking_lot::Mutex<T>;
+
+    /// Time for which a thread has waited.
+    pub(in super::super) struct Wait(Instant);
+
+    impl Wait {
+        pub fn begin() -> Self {
+            Wait(Instant::now())
+        }
+
+        /// Whether it has waited for long.
+        pub fn is_long(&mut self) -> bool {
+            self.0.elapsed() >= LONG
+        }
+    }
 
     /// A word to sleep on (futex(2), private to the process).
     #[derive(Debug)]
@@ -62,8 +79,9 @@ mod native {
             if timed_out { Woken::TimedOut } else { Woken::Maybe }
         }
 
-        pub fn wake_one(&self) {
-            self.wake(1);
+        /// Wakes a sleeper; false if there is none.
+        pub fn wake_one(&self) -> bool {
+            self.wake(1) > 0
         }
 
         pub fn wake_all(&self) {
@@ -71,10 +89,10 @@ mod native {
         }
 
         #[cold]
-        fn wake(&self, threads: i32) {
+        fn wake(&self, threads: i32) -> libc::c_long {
             let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
             // SAFETY: the kernel uses the address as a key only and accesses nothing of ours.
-            unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, threads) };
+            unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, threads) }
         }
     }
 
@@ -136,6 +154,21 @@ mod modelled {
 
     pub(in super::super) const SPINS: u32 = 1;
 
+    /// In the model, a thread has waited for long once it has slept.
+    pub(in super::super) struct Wait {
+        has_slept: bool,
+    }
+
+    impl Wait {
+        pub fn begin() -> Self {
+            Wait { has_slept: false }
+        }
+
+        pub fn is_long(&mut self) -> bool {
+            std::mem::replace(&mut self.has_slept, true)
+        }
+    }
+
     pub(in super::super) struct Mutex<T>(sync::Mutex<T>);
 
     impl<T> Mutex<T> {
@@ -152,7 +185,8 @@ mod modelled {
     /// lock.
     pub(in super::super) struct Futex {
         word: AtomicU32,
-        bucket: Mutex<()>,
+        /// Number of sleepers that were not woken.
+        bucket: Mutex<usize>,
         sleepers: sync::Condvar,
     }
 
@@ -160,26 +194,31 @@ mod modelled {
         pub fn new(value: u32) -> Self {
             Futex {
                 word: AtomicU32::new(value),
-                bucket: Mutex::new(()),
+                bucket: Mutex::new(0),
                 sleepers: sync::Condvar::new(),
             }
         }
 
         pub fn wait(&self, expected: u32, _limit: Option<Duration>) -> Woken {
-            let bucket = self.bucket.lock();
+            let mut bucket = self.bucket.lock();
             if self.word.load(sync::atomic::Ordering::Relaxed) == expected {
+                *bucket += 1;
                 drop(self.sleepers.wait(bucket).unwrap_or_else(PoisonError::into_inner));
             }
             Woken::Maybe
         }
 
-        pub fn wake_one(&self) {
-            let _bucket = self.bucket.lock();
+        pub fn wake_one(&self) -> bool {
+            let mut bucket = self.bucket.lock();
+            let has_sleepers = *bucket > 0;
+            *bucket = bucket.saturating_sub(1);
             self.sleepers.notify_one();
+            has_sleepers
         }
 
         pub fn wake_all(&self) {
-            let _bucket = self.bucket.lock();
+            let mut bucket = self.bucket.lock();
+            *bucket = 0;
             self.sleepers.notify_all();
         }
     }

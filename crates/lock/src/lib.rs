@@ -18,6 +18,9 @@
 //! * A command holds its stripes exclusively. [`ThreadSlot::lock`] takes one,
 //!   [`ThreadSlot::lock_many`] several, all or nothing, in ascending order; hence commands alone
 //!   cannot deadlock.
+//! * A thread that [releases](StripeLock::release) a stripe on which others sleep may take it back,
+//!   or wake one later. A thread that has waited for long has the lock
+//!   [reserved](StripeLock::wake).
 //! * An exclusive owner ([`ThreadSlot::exclusive`]) has the whole keyspace and needs no stripe
 //!   lock. Only the holder of the script token may set the intent, so there is one claimant at a
 //!   time, and claimants cannot deadlock each other.
@@ -38,5 +41,5 @@ mod thread_slot;
 
 pub use exclusive_lock::{ExclusiveLock, Survey};
 pub use patience::{Forever, Patience};
-pub use stripe::StripeLock;
+pub use stripe::{StripeLock, Waiters};
 pub use thread_slot::{Signal, ThreadSlot};

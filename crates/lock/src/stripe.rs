@@ -1,6 +1,6 @@
 //! Lock of one stripe: a word of four bytes beside the data that it guards.
 
-use super::futex::{Futex, SPINS, Woken};
+use super::futex::{Futex, SPINS, Wait, Woken};
 use super::patience::{Patience, WAIT_MAX};
 use std::hint;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,6 +11,27 @@ const HELD: u32 = 0b001;
 const WAITERS: u32 = 0b010;
 /// The holder claims exclusiveness: waiters leave, and no thread falls asleep here.
 const SIGNALLED: u32 = 0b100;
+/// A thread has waited for long: the unlocking thread must leave the lock to a sleeper.
+const STARVED: u32 = 0b1000;
+/// Free, but reserved: a sleeper was woken to take it, others wait until it has.
+const RESERVED: u32 = 0b1_0000;
+
+/// Threads that waited for a lock when it was released.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiters(u32);
+
+impl Waiters {
+    /// Whether a thread may sleep.
+    #[inline]
+    pub fn any(self) -> bool {
+        self.0 & WAITERS != 0
+    }
+
+    /// Whether one of them has waited for long.
+    pub fn are_starved(self) -> bool {
+        self.0 & STARVED != 0
+    }
+}
 
 /// Lock of one stripe, taken through an active [`ThreadSlot`](super::ThreadSlot).
 ///
@@ -39,11 +60,38 @@ impl StripeLock {
     /// Unlocks. The caller holds the lock.
     #[inline]
     pub fn unlock(&self) {
+        let waiters = self.release();
+        if waiters.any() {
+            self.wake(waiters);
+        }
+    }
+
+    /// Unlocks without a wake-up. The caller holds the lock. If there are [any](Waiters::any)
+    /// waiters it has to [wake](Self::wake) one, soon, or to [take the lock back](Self::take_back).
+    #[inline]
+    pub fn release(&self) -> Waiters {
         // One atomic operation both frees the word and detects waiters, so there is no store-load
         // race to fence.
-        if self.0.swap(0, Release) & WAITERS != 0 {
+        Waiters(self.0.swap(0, Release))
+    }
+
+    /// Wakes a thread that waits; if one is starved, the lock is reserved for the woken thread.
+    #[cold]
+    pub fn wake(&self, waiters: Waiters) {
+        // As a read-modify-write it continues the release sequence of the unlocking.
+        let is_reserved =
+            waiters.are_starved() && self.0.compare_exchange(0, RESERVED, Relaxed, Relaxed).is_ok();
+        if !self.0.wake_one() && is_reserved && self.0.fetch_and(!RESERVED, Relaxed) & WAITERS != 0
+        {
+            // No thread slept, but one has seen the reservation since.
             self.0.wake_one();
         }
+    }
+
+    /// Takes the lock back after a [`Self::release`] that has found waiters, which go on sleeping.
+    /// False if another thread has it, which may not know of them: one has to be woken.
+    pub fn take_back(&self) -> bool {
+        self.0.compare_exchange(0, HELD | WAITERS, Acquire, Relaxed).is_ok()
     }
 
     /// Acquire pairs with the Release of [`Self::unlock`]: the new holder sees the writes of the
@@ -67,13 +115,23 @@ impl StripeLock {
             return true;
         }
         let mut woken = Woken::Maybe;
+        if let Some(reserved) = self.wait_reserved() {
+            woken = reserved;
+        }
+        let mut wait = Wait::begin();
         loop {
             // Try before backing off, and leave WAITERS set: a wake-up meant for one sleeper may
             // have ended here, and the next unlock must pass it on. Keeping SIGNALLED (or, not
             // swap) is what stops a waiter that looked before the signal from falling asleep after
             // it.
-            let state = self.0.fetch_or(HELD | WAITERS, Acquire);
+            let starved = if wait.is_long() { STARVED } else { 0 };
+            let mine = HELD | WAITERS | starved;
+            let state = self.0.fetch_or(mine, Acquire);
             if state & HELD == 0 {
+                if starved != 0 {
+                    // Other starved threads set it again.
+                    self.0.fetch_and(!STARVED, Relaxed);
+                }
                 return true;
             }
             // A caller that gives up leaves WAITERS set too: a wake-up that ended here is passed on
@@ -82,8 +140,20 @@ impl StripeLock {
             if leaves || patience.is_over() {
                 return false;
             }
-            woken = self.0.wait(HELD | WAITERS, Some(WAIT_MAX));
+            woken = self.0.wait(state | mine, Some(WAIT_MAX));
         }
+    }
+
+    /// Waits if the lock is reserved for a thread that has been woken. That thread, or another that
+    /// precedes it, takes it, and wakes this one.
+    fn wait_reserved(&self) -> Option<Woken> {
+        let state = self.0.load(Relaxed);
+        if state & (HELD | RESERVED) != RESERVED {
+            return None;
+        }
+        let waiting = state | WAITERS;
+        let is_still = self.0.compare_exchange(state, waiting, Relaxed, Relaxed).is_ok();
+        is_still.then(|| self.0.wait(waiting, Some(WAIT_MAX)))
     }
 
     /// Makes all waiters for this lock back off. The intent must be set in every slot before.

@@ -154,6 +154,41 @@ impl Worker {
         self.pass.exit();
     }
 
+    /// A batch of three commands on one stripe, which stays locked between them while others wait,
+    /// or is unlocked without waking any until the end of the batch.
+    fn keeping_batch(&self, stripe: u32) {
+        let lock = &self.world.locks[stripe as usize];
+        let (mut kept, mut owed) = (false, None);
+        self.pass.enter(Forever);
+        for left in (0..3).rev() {
+            if self.pass.intent_pending() {
+                owed.take().into_iter().for_each(|waiters| lock.wake(waiters));
+                if kept {
+                    lock.unlock();
+                    kept = false;
+                }
+                self.pass.exit();
+                self.pass.enter(Forever);
+            }
+            if !kept {
+                self.pass.lock(lock, Forever);
+            }
+            self.world.execute(self.me, &[stripe]);
+            let waiters = lock.release();
+            kept = left > 0 && waiters.any() && !waiters.are_starved() && lock.take_back();
+            if waiters.any() && !kept {
+                if left > 0 && !waiters.are_starved() {
+                    owed = Some(waiters);
+                } else {
+                    lock.wake(waiters);
+                }
+            }
+            thread::yield_now();
+        }
+        owed.take().into_iter().for_each(|waiters| lock.wake(waiters));
+        self.pass.exit();
+    }
+
     fn many(&self, stripes: &[u32]) {
         self.pass.enter(Forever);
         self.pass.lock_many(|index| &self.world.locks[index], stripes, Forever);
@@ -294,7 +329,7 @@ impl Worker {
         let mut rng = thread_rng();
         let stripe = rng.gen_range(0..STRIPES as u32);
         let many: &[u32] = [&[0, 1][..], &[0, 2], &[1, 2], &[0, 1, 2]][rng.gen_range(0..4)];
-        match rng.gen_range(0..20) {
+        match rng.gen_range(0..22) {
             0 | 1 => self.single(stripe),
             2 => self.try_single(stripe),
             3 | 4 => self.batch(stripe),
@@ -310,6 +345,7 @@ impl Worker {
             16 => self.straying_script(many, WRITES),
             17 => self.straying_script(&[stripe], WRITES),
             18 => self.straying_script(many, Straying { gives_up: true, ..WRITES }),
+            19 | 20 => self.keeping_batch(stripe),
             _ => self.script(&[stripe], false),
         }
     }
@@ -363,6 +399,24 @@ fn waiters_on_one_stripe_are_all_woken() {
         let body = |worker: Worker| (0..2).for_each(|_| worker.single(0));
         run(&world, (0..4).map(|_| Box::new(body) as Box<_>).collect());
         assert_eq!(world.executed.load(Relaxed), 4 * 2 + 2);
+    });
+}
+
+#[test]
+fn waiters_are_woken_after_a_stripe_was_kept() {
+    explore_both(1200, || {
+        let world = World::new();
+        let keeps = |worker: Worker| worker.keeping_batch(0);
+        run(
+            &world,
+            vec![
+                Box::new(keeps),
+                Box::new(keeps),
+                Box::new(|worker| worker.single(0)),
+                Box::new(|worker| worker.exclusive(false)),
+            ],
+        );
+        assert_eq!(world.executed.load(Relaxed), 3 + 3 + 1 + 1 + 2);
     });
 }
 

@@ -8,8 +8,7 @@ use petrel_search::query::{
     Dialect, Fields, Memory, Parameters, Scorer, Scoring, Settings, TextSearch, parse,
 };
 use petrel_search::structures::texts::{FieldText, Texts};
-use petrel_search::text::{Language, STOP_WORDS, Tokens};
-use std::collections::HashSet;
+use petrel_search::text::{Language, StopWords, Tokens};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -37,7 +36,7 @@ fn main() {
     let lines: Vec<&[u8]> = file.split(|byte| *byte == b'\n').take(limit).collect();
     let bytes: usize = lines.iter().map(|line| line.len()).sum();
     println!("{} documents of {} bytes", lines.len(), bytes / lines.len());
-    let stop_words: HashSet<&[u8]> = STOP_WORDS.iter().map(|word| word.as_bytes()).collect();
+    let stop_words = StopWords::default();
     let is_stop_word = |word: &[u8]| stop_words.contains(word);
 
     let start = Instant::now();
@@ -66,6 +65,9 @@ fn main() {
             footprint as f64 / bytes as f64,
             texts.terms().len()
         );
+        for (structure, bytes) in texts.footprints() {
+            println!("{:8.1} {structure}", bytes as f64 / lines.len() as f64);
+        }
         search(&texts, lines.len());
     }
 }

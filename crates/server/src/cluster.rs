@@ -28,6 +28,7 @@
 //! | `waiters` | commands of other members' clients that are blocked here |
 //! | `remote_blocked` | commands of clients here that are blocked at other members |
 //! | `jobs` | `FLUSHALL` and `WAIT`, which every primary executes for its slots |
+//! | `full` | members that have reached `maxmemory` |
 //! | `function_echoes` | changes of libraries that a client sends to every member |
 //! | `functions` | function libraries, which all members agree on |
 //! | `leave` | shutdown: other members take over its hash slots first |
@@ -41,6 +42,7 @@ mod client_address;
 mod copy;
 mod entry;
 mod fabric;
+mod full;
 mod function_echoes;
 mod functions;
 mod info;

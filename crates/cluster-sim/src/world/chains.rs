@@ -5,8 +5,21 @@ use super::World;
 use super::commands::take_replies;
 use crate::fault::Fault;
 use crate::workload::GROUPS;
-use petrel_cluster::SLOTS;
 use petrel_cluster::mutation::Mutation;
+use petrel_cluster::{ClusterNode, Node, SLOTS};
+
+/// Number of loans and decisions after one of which the primary dies, on average and where it may.
+const STRIKES: u64 = 8;
+
+/// Number of slots on loan at a node, and of its decisions.
+pub(super) fn progress(core: &ClusterNode) -> (usize, u64) {
+    if core.has_chains() { (core.lent_slots().len(), core.decided()) } else { (0, 0) }
+}
+
+/// Whether a node has lent slots or decided since.
+pub(super) fn has_advanced(before: (usize, u64), now: (usize, u64)) -> bool {
+    now.0 > before.0 || now.1 > before.1
+}
 
 impl World {
     /// Lets a node review its transactions of several primaries. In the end none may need that to
@@ -15,8 +28,10 @@ impl World {
         let Some(node) = self.any_awake() else { return };
         self.set_member_time(node);
         let member = &mut self.members[usize::from(node)];
-        // It would end the deadlocks of that fault.
-        let is_patient = self.plan.wrong == Some(Fault::Rule(Mutation::AnyOrder));
+        // It would end the deadlocks of the first, and the loans of the second fault.
+        const LEFT_ALONE: [Mutation; 2] = [Mutation::AnyOrder, Mutation::RefuseAlone];
+        let is_patient =
+            matches!(self.plan.wrong, Some(Fault::Rule(wrong)) if LEFT_ALONE.contains(&wrong));
         if with_clients && !is_patient && self.random.one_in(4) {
             member.core.review_chains(&mut member.machine);
         }
@@ -46,6 +61,43 @@ impl World {
         self.send_to_one(node);
         self.kill(node);
         true
+    }
+
+    /// Lets a primary die that has just lent slots or decided. One other member receives that, but
+    /// not of its last changes. That is the executor of a loan, or the origin of a decision.
+    pub(super) fn strike(&mut self, node: u16) {
+        let core = &self.members[usize::from(node)].core;
+        let (is_risky, heir) = (core.lends_unsafe(), core.heir());
+        if !is_risky && !self.random.one_in(STRIKES)
+            || self.with_data().len() < 3
+            || !self.may_lose_another()
+            || !self.may_lose(node)
+        {
+            return;
+        }
+        let links = self.links.iter().map(|(link, _)| link).filter(|(from, _)| *from == node);
+        let links: Vec<(u16, u16)> = links.collect();
+        if links.is_empty() {
+            return;
+        }
+        let heir = heir.map(|heir| (node, heir.0)).filter(|link| links.contains(link));
+        let (_, to) = heir.unwrap_or(*self.random.pick(&links));
+        let core = &mut self.members[usize::from(node)].core;
+        core.begin_with(Node(to), 0);
+        self.send_some(node, to, 1);
+        if self.random.one_in(2) {
+            self.links.retain(|link| link == (node, to) || link.0 != node);
+        }
+        self.kill(node);
+    }
+
+    /// Checks that no member is asked again before it has the question.
+    pub(super) fn check_questions(&mut self) {
+        let Some(node) = self.any_awake() else { return };
+        if self.members[usize::from(node)].core.repeats_questions() {
+            let text = format!("node {node} asks a member that lags again and again");
+            self.witness.borrow_mut().violation(text);
+        }
     }
 
     /// Moves a slot that is on loan.

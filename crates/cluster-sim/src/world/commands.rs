@@ -8,6 +8,7 @@ use crate::outcome::Outcome;
 use crate::witness::Witness;
 use crate::workload::{Op, Watch, is_flush};
 use petrel_cluster::lanes::note_slots;
+use petrel_cluster::mutation::is_endless;
 use petrel_cluster::wire::Tag;
 use petrel_cluster::{Call, ClusterNode, Identity, Reply, Route};
 use std::cell::RefCell;
@@ -129,7 +130,7 @@ pub(super) fn take_replies(
     }
     let mut replies = VecDeque::from(member.core.take_replies());
     let has_replies = !replies.is_empty();
-    while let Some((token, reply)) = replies.pop_front() {
+    while let Some((token, reply)) = replies.pop_front().filter(|_| !is_endless()) {
         match reply {
             Reply::Parked(_) => {
                 member.parked.insert(token);

@@ -34,7 +34,8 @@ impl World {
             !is_member && !is_dying
         };
         let free: Vec<usize> = (0..self.members.len()).filter(is_free).collect();
-        let is_new = self.members.len() < NODES_MAX && (free.is_empty() || self.random.one_in(2));
+        let nodes_max = if self.plan.chains { NODES_MAX * 2 / 3 } else { NODES_MAX };
+        let is_new = self.members.len() < nodes_max && (free.is_empty() || self.random.one_in(2));
         let (node, incarnation) = match (is_new, free.is_empty()) {
             (true, _) => (self.members.len(), 1),
             (false, true) => return,

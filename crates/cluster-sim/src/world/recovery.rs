@@ -59,7 +59,10 @@ impl World {
 
     /// Decides that a member dies soon, and that some others hear nothing of it until then.
     pub(super) fn doom(&mut self, node: u16) {
-        let until = self.now + 4 * DOOM_MS;
+        // In larger clusters records of several lanes take longer.
+        let more = if self.plan.chains { 4 * self.links.len() as u64 } else { 0 };
+        let doom_ms = DOOM_MS + more;
+        let until = self.now + 4 * doom_ms;
         for to in 0..self.members.len() as u16 {
             if self.random.one_in(2)
                 && let Some(direction) = self.links.get_mut(&(node, to))
@@ -67,7 +70,7 @@ impl World {
                 direction.pipe.stall(until);
             }
         }
-        let at = self.now + self.random.below(DOOM_MS);
+        let at = self.now + self.random.below(doom_ms);
         self.doomed = Some(Doomed { node, with: None, at, until });
     }
 

@@ -4,6 +4,12 @@ use super::World;
 use crate::witness::Held;
 use petrel_cluster::{Node, Route, slot_of};
 
+/// Maximum number of steps until nothing happens any more.
+const REST_MAX: u64 = 600_000;
+
+/// Maximum length of an explanation.
+const TEXT_MAX: usize = 16 << 10;
+
 impl World {
     /// Delivers everything without faults, then compares all nodes.
     pub(super) fn rest(&mut self) {
@@ -13,9 +19,10 @@ impl World {
         for direction in self.links.directions() {
             direction.pipe.stall(0);
         }
-        let mut quiet = 0;
-        for _ in 0..2_000_000 {
+        let (mut quiet, most) = (0, self.outcome.steps + REST_MAX);
+        for _ in 0..REST_MAX {
             self.step(false);
+            self.check_end(most);
             self.now += 1;
             quiet = if self.is_quiet() { quiet + 1 } else { 0 };
             if quiet > 200 || !self.witness.borrow().violations.is_empty() {
@@ -99,31 +106,31 @@ impl World {
             && self.is_allotted()
     }
 
-    fn explain_unrest(&self) -> String {
-        let mut text = String::from("the cluster does not become quiet:");
+    pub(super) fn explain_unrest(&self) -> String {
+        let mut text = String::from("the cluster is not quiet:");
         for node in self.alive() {
             let member = &self.members[usize::from(node)];
             let pending: usize =
                 member.connections.iter().map(|connection| connection.pending.len()).sum();
             text += &format!(
-                " [node {node}: epoch {} of {}, reconciled {}, chains over {}, bytes {}, pending {pending}, cut off {:x}]",
+                " [node {node}: epoch {} of {}, data {}, reconciled {}, chains over {}, bytes {}, pending {pending}, cut off {:x}]{}",
                 member.core.view().epoch,
                 self.latest().epoch,
+                member.has_data,
                 member.core.is_reconciled(),
                 member.core.has_no_chains(),
                 member.core.lanes().bytes(),
-                member.core.lanes().cut_off().0
+                member.core.lanes().cut_off().0,
+                member.core.describe_dead(),
             );
             text += &member.core.describe_chains();
             for pending in member.connections.iter().flat_map(|connection| &connection.pending) {
                 let away = member.away.get(&pending.token);
-                text += &format!(
-                    " {:?} at {:?}, {away:?}",
-                    pending.op,
-                    member.core.route(&pending.op.slots)
-                );
+                let slots = &pending.op.slots;
+                text += &format!(" {slots:?} at {:?}, {away:?};", member.core.route(slots));
             }
         }
+        text.truncate(TEXT_MAX);
         text
     }
 }

@@ -9,7 +9,7 @@ use crate::origin::HeldAnswer;
 use crate::reconcile::{FormerPrimary, slot_of_group};
 use crate::slot::{Slot, slot_of};
 use crate::view::{Identity, NodeSet};
-use crate::wire::{Change, Changes, LANES, Parts, Record, Tag, put_record};
+use crate::wire::{Change, Changes, LANES, Parts, Record, Tag, is_exec, put_record};
 use petrel_persistence::effects::{apply_group, apply_groups, apply_to_copies, visit_keys};
 use petrel_persistence::log::Malformed;
 use std::sync::Arc;
@@ -41,12 +41,12 @@ impl Node {
 
     /// Applies the next record of a lane; false if there is none, or it has to wait.
     fn step(&mut self, from: Identity, lane: usize, host: &mut dyn Host) -> bool {
-        if self.copies.fetch.is_some() {
-            return false;
+        let Some(bytes) = self.front(from, lane) else { return false };
+        if is_exec(&bytes) {
+            self.pop(from, lane);
+            self.serve_or_park(from, bytes, host);
+            return true;
         }
-        let Some(inboxes) = self.inboxes.get(&from) else { return false };
-        let Some((_, bytes)) = inboxes[lane].front() else { return false };
-        let bytes = bytes.clone();
         // Records were checked on arrival.
         let Ok(record) = read_unwrapped(&bytes) else { return false };
         let goes_on = match record {
@@ -183,8 +183,7 @@ impl Node {
     fn take_chain_record(&mut self, from: Identity, bytes: &Arc<[u8]>, record: Record<'_>) {
         match record {
             Record::Chain { .. } => self.take_chain(bytes.clone()),
-            // It was learned on arrival.
-            Record::Decided { .. } => self.is_unblocked = true,
+            Record::Decided { decision } => self.on_decided(decision),
             Record::Refused { tag, attempt: number, reason } => {
                 self.on_refused(Attempt { tag, number }, reason);
             }
@@ -199,6 +198,12 @@ impl Node {
             }
             _ => {}
         }
+    }
+
+    /// The next record of a lane; none while a copy is loaded.
+    fn front(&self, from: Identity, lane: usize) -> Option<Arc<[u8]>> {
+        let inbox = self.inboxes.get(&from)?.get(lane).filter(|_| self.copies.fetch.is_none())?;
+        inbox.front().map(|(_, record)| record.clone())
     }
 
     fn pop(&mut self, from: Identity, lane: usize) -> Option<crate::wire::positions::Placed> {
@@ -317,9 +322,11 @@ impl Node {
     /// false.
     pub(super) fn answer(&mut self, slot: Slot, oseq: u64) -> bool {
         let flight = self.origin.queues.get_mut(&slot).and_then(|queue| queue.find(oseq));
-        let parked = self.origin.parked.get(&(slot, oseq));
-        let held = flight.and_then(|flight| flight.answer.as_ref());
-        let Some(held) = held.or_else(|| parked?.answer.as_ref()) else { return true };
+        let held = match flight.and_then(|flight| flight.answer.as_mut()) {
+            Some(held) => Some(held),
+            None => self.origin.parked.get_mut(&(slot, oseq)).and_then(|it| it.answer.as_mut()),
+        };
+        let Some(held) = held else { return true };
         let inboxes = self.inboxes.get(&held.from).map(Vec::as_slice).unwrap_or_default();
         let is_applied = |&(lane, seq): &(usize, u64)| {
             inboxes.get(lane).is_some_and(|inbox| inbox.applied() >= seq)
@@ -330,7 +337,7 @@ impl Node {
         if held.needs.iter().any(|need| !self.lanes.is_safe(*need)) {
             return false;
         }
-        let reply = held.reply.clone().map_or(Reply::Unknown, Reply::Bytes);
+        let reply = held.reply.take().map_or(Reply::Unknown, Reply::Bytes);
         match self.origin.unpark(slot, oseq) {
             Some(parked) => self.replies.push((parked.token, reply)),
             None => self.finish(slot, oseq, reply),

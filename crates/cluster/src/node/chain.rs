@@ -17,7 +17,7 @@ use crate::decisions::{Attempt, without_reply};
 use crate::lanes::lane_of;
 use crate::mutation::{Mutation, is_broken};
 use crate::origin::{Chain, Flight, Sent};
-use crate::reconcile::Stage;
+use crate::reconcile::{DeadMember, Stage};
 use crate::slot::{Slot, slot_of};
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, View};
@@ -53,7 +53,10 @@ impl Node {
     /// Whether a command may be executed at several primaries.
     pub(super) fn may_chain(&self, flight: &Flight) -> bool {
         let call = &flight.call;
-        self.limits.chains && call.client.is_none() && call.wait_ms.is_none()
+        self.limits.chains
+            && call.client.is_none()
+            && call.wait_ms.is_none()
+            && call.slots.iter().all(|&slot| self.primaries.of_slot(slot).is_some())
     }
 
     /// The primaries of slots, in the order in which a transaction visits them.
@@ -278,7 +281,8 @@ impl Node {
         };
         let Some(executor) = self.view.member(last) else { return self.unlock_slots(&slots) };
         let first = slots[0];
-        let loan = Loan { slots, owners: owners.iter().copied().collect(), executor, age: 0 };
+        let identities = owners.iter().filter_map(|owner| self.view.member(*owner)).collect();
+        let loan = Loan { slots, owners: identities, executor, age: 0 };
         self.chains.loans.insert(attempt, loan);
         let mut room = Vec::new();
         let here = Change { slot: first, back: self.identity.node.0.into(), group: &keys };
@@ -372,6 +376,7 @@ impl Node {
         let changes = Changes::of(&mut room, sorted.into_iter().map(change));
         let (executor, epoch, tag) = (self.identity, self.view.epoch, attempt.tag);
         let (number, reply) = (self.decisions.next_number(), Some(&reply[..]));
+
         let attempt = attempt.number;
         let decision = Record::Decision { executor, number, epoch, tag, attempt, changes, reply };
         put_record(&mut whole, &decision);
@@ -451,7 +456,7 @@ impl Node {
     }
 
     /// Handles `LENT`: slots that the sender loses are on loan. Every owner inherits the loan, and
-    /// asks for its end.
+    /// asks for its end. An importer gets the data from the next primary, after the loan.
     pub(super) fn on_lent(&mut self, attempt: Attempt, executor: Identity, slots: Slots<'_>) {
         let me = self.identity;
         let is_owned = |slot: &Slot| self.view.slots.owners(*slot).contains(&me.node);
@@ -476,24 +481,29 @@ impl Node {
         let is_new = |slot: &Slot| known.is_none_or(|loan| !loan.slots.contains(slot));
         let slots: Vec<Slot> = slots.into_iter().filter(is_new).collect();
         self.lock_slots(&slots);
-        let owners = NodeSet::of(executor.node);
-        let new = || Loan { slots: Vec::new(), owners, executor, age: 0 };
+        let new = || Loan { slots: Vec::new(), owners: vec![executor], executor, age: 0 };
         self.chains.loans.entry(attempt).or_insert_with(new).slots.extend(slots);
         if is_member {
             self.recall(attempt, executor);
         }
     }
 
-    fn recall(&self, attempt: Attempt, executor: Identity) {
+    pub(super) fn recall(&self, attempt: Attempt, executor: Identity) -> u64 {
         let recall = Record::Recall { tag: attempt.tag, attempt: attempt.number };
-        self.lanes.push(0, Some(NodeSet::of(executor.node)), &recall);
+        self.lanes.push(0, Some(NodeSet::of(executor.node)), &recall)
+    }
+
+    /// Whether a member has received all repeated questions: one that lags is not sent more.
+    pub(super) fn may_ask_again(&self, node: Number) -> bool {
+        let asked = self.chains.asked.get(&node);
+        asked.is_none_or(|position| self.lanes.members_at_lane(0, *position).contains(node))
+            || is_broken(Mutation::AskAlways)
     }
 
     /// Ends the loans to transactions that were not decided before a primary of them died. No
     /// executor decides on them any more, and all its decisions are known.
     pub(super) fn end_loans_of(&mut self, dead: Identity) {
-        let is_of = |loan: &Loan| loan.owners.contains(dead.node) || loan.executor == dead;
-        let over = self.chains.loans.iter().filter(|(_, loan)| is_of(loan));
+        let over = self.chains.loans.iter().filter(|(_, loan)| loan.owners.contains(&dead));
         let over = over.map(|(attempt, _)| *attempt);
         let over: Vec<Attempt> =
             over.filter(|attempt| self.decisions.of_attempt(*attempt).is_none()).collect();
@@ -547,9 +557,11 @@ impl Node {
                 recalled.push((*attempt, loan.executor));
             }
         }
+        recalled.retain(|(_, executor)| self.may_ask_again(executor.node));
         for (attempt, executor) in recalled {
             if executor != self.identity && self.is_member(executor) {
-                self.recall(attempt, executor);
+                let position = self.recall(attempt, executor);
+                self.chains.asked.insert(executor.node, position);
             }
         }
         self.resume_pending(host);
@@ -589,6 +601,18 @@ impl Node {
             }
         }
         text
+    }
+
+    /// Recoveries that are not over, for a report of what waits.
+    pub fn describe_dead(&self) -> String {
+        let dead = self.dead.iter().map(|dead| {
+            let DeadMember { identity, stage, since, epoch, reconciled_by, .. } = dead;
+            format!(" dead {identity:?} {stage:?} since {since}, {epoch} by {:x};", reconciled_by.0)
+        });
+        let former = self.former.iter().map(|former| {
+            format!(" former {:?} {} ended {:x};", former.from, former.epoch, former.ended())
+        });
+        dead.chain(former).collect()
     }
 
     /// Whether no transaction of several primaries waits here, holds a loan, or has a decision that

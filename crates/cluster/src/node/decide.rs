@@ -8,13 +8,14 @@
 //! ```
 
 use super::{Host, Node, Reply};
-use crate::decisions::{DecisionName, Kept, Place};
+use crate::decisions::{Attempt, DecisionName, Kept, Place, name_of};
 use crate::lanes::{Part, lane_of};
 use crate::mutation::{Mutation, is_broken};
 use crate::slot::Slot;
+use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, View};
 use crate::wire::{Record, Slots, Tag};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Kept decisions that are looked at when something has arrived.
 const LOOKED_AT: usize = 32;
@@ -85,28 +86,32 @@ impl Node {
         decision: &[u8],
         places: impl Iterator<Item = (Slot, u64)>,
     ) {
-        let Ok(Record::Decision { executor, number, tag, .. }) = Record::read(decision) else {
-            return;
-        };
-        let name = (executor, number);
+        let Some((name, attempt)) = name_of(decision) else { return };
+        let tag = attempt.tag;
         self.executed.record(tag.origin, tag.slot, tag.oseq);
         for (slot, position) in places {
             self.decisions.mark(name, slot);
             self.decisions.put_place(name, slot, Place::At(from, lane_of(slot), position));
         }
-        let attempt = self.decisions.get(name).map(|kept| kept.attempt);
         // An owner that has inherited the loan.
-        attempt.into_iter().for_each(|attempt| self.settle_loan(attempt));
+        self.settle_loan(attempt, name);
         self.answer_chains();
     }
 
+    /// Handles `DECIDED`, which was learned on arrival. If all parts were here before, it was not
+    /// kept, and nothing else ends the loan.
+    pub(super) fn on_decided(&mut self, decision: &[u8]) {
+        self.is_unblocked = true;
+        if let Some((name, attempt)) = name_of(decision)
+            && !is_broken(Mutation::KeepDecided)
+        {
+            self.settle_loan(attempt, name);
+        }
+    }
+
     /// Ends the loan of a decided transaction, unless this primary owes it a part.
-    fn settle_loan(&mut self, attempt: crate::decisions::Attempt) {
-        let (Some(loan), Some(name)) =
-            (self.chains.loans.get(&attempt), self.decisions.of_attempt(attempt))
-        else {
-            return;
-        };
+    fn settle_loan(&mut self, attempt: Attempt, name: DecisionName) {
+        let Some(loan) = self.chains.loans.get(&attempt) else { return };
         let me = Some(self.identity.node);
         let owes = |&slot: &Slot| {
             self.primaries.of_slot(slot) == me && !self.decisions.has_part(name, slot)
@@ -121,8 +126,9 @@ impl Node {
         if self.decisions.is_empty() || self.chains.loans.is_empty() {
             return;
         }
-        let all: Vec<_> = self.chains.loans.keys().copied().collect();
-        all.into_iter().for_each(|attempt| self.settle_loan(attempt));
+        let name = |attempt: &Attempt| Some((*attempt, self.decisions.of_attempt(*attempt)?));
+        let decided: Vec<_> = self.chains.loans.keys().filter_map(name).collect();
+        decided.into_iter().for_each(|(attempt, name)| self.settle_loan(attempt, name));
     }
 
     /// Answers clients of decided transactions that have all their parts here.
@@ -161,6 +167,40 @@ impl Node {
         decisions.any(|(name, kept)| {
             kept.parts.keys().any(|&slot| !self.decisions.has_part(*name, slot))
         })
+    }
+
+    /// Number of this node's decisions.
+    pub fn decided(&self) -> u64 {
+        self.decisions.last_number()
+    }
+
+    /// A member that needs what this node has sent last: the origin of a decision without all its
+    /// parts, or the executor of a loan.
+    pub fn heir(&self) -> Option<Number> {
+        let is_open = |(name, kept): &(&DecisionName, &Kept)| {
+            name.0 == self.identity
+                && kept.parts.keys().any(|&slot| !self.decisions.has_part(**name, slot))
+        };
+        let decided = self.decisions.iter().filter(is_open).last();
+        let origin = decided.map(|(_, kept)| kept.attempt.tag.origin);
+        let executor = || self.chains.loans.values().last().map(|loan| loan.executor);
+        let heir = origin.or_else(executor).filter(|heir| *heir != self.identity);
+        heir.map(|heir| heir.node)
+    }
+
+    /// Whether a slot of this primary is on loan though its last change has no second owner.
+    pub fn lends_unsafe(&self) -> bool {
+        self.lanes.has_unreplicated(&self.lent_slots())
+    }
+
+    /// Whether a member that has not received a question about parts was sent it again.
+    pub fn repeats_questions(&self) -> bool {
+        let mut asked = BTreeSet::new();
+        let lane = self.lanes.lane(0);
+        let mut unsent = lane.unapplied().filter(|(_, record)| {
+            matches!(Record::read(record), Ok(Record::Numbered { is_asked: true, .. }))
+        });
+        unsent.any(|(to, record)| !asked.insert((to.0, record)))
     }
 
     /// Tells the others all decisions that are kept here, after a death.
@@ -245,7 +285,7 @@ impl Node {
     /// known here. The host calls this at intervals.
     pub fn review_decisions(&mut self, host: &mut dyn Host) {
         self.forget_decisions(usize::MAX);
-        let mut asked: BTreeMap<(u16, DecisionName), Vec<Slot>> = BTreeMap::new();
+        let mut asked: BTreeMap<(Number, DecisionName), Vec<Slot>> = BTreeMap::new();
         self.decisions.iter_mut().for_each(|(_, kept)| kept.age += 1);
         for (name, kept) in self.decisions.iter().filter(|(_, kept)| kept.age > 1) {
             for (&slot, &place) in &kept.parts {
@@ -256,15 +296,17 @@ impl Node {
                 };
                 let node = node.filter(|node| *node != self.identity.node);
                 if let Some(node) = node.filter(|_| !self.is_stable(*name, slot, place)) {
-                    asked.entry((node.0, *name)).or_default().push(slot);
+                    asked.entry((node, *name)).or_default().push(slot);
                 }
             }
         }
+        asked.retain(|(node, _), _| self.may_ask_again(*node));
         for ((node, (executor, number)), slots) in asked {
             let mut room = Vec::new();
             let slots = Slots::of(&mut room, slots.into_iter());
             let record = Record::Numbered { executor, number, is_asked: true, slots };
-            self.lanes.push(0, Some(NodeSet::of(crate::slot_map::Node(node))), &record);
+            let position = self.lanes.push(0, Some(NodeSet::of(node)), &record);
+            self.chains.asked.insert(node, position);
         }
         self.resume_pending(host);
     }
@@ -307,5 +349,66 @@ impl Node {
     /// Looks at some kept decisions, since members may have got parts.
     pub(super) fn glance_at_decisions(&mut self) {
         self.forget_decisions(LOOKED_AT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SlotMap;
+    use crate::chains::Loan;
+    use crate::node::Limits;
+    use crate::wire::{Change, Changes, put_record};
+
+    fn identity(node: u16) -> Identity {
+        Identity { node: Number(node), incarnation: 1 }
+    }
+
+    /// Node 1 of three, with slot 3 on loan to an attempt that node 2 executes, and the attempt.
+    fn lender() -> (Node, Attempt) {
+        let view = View {
+            epoch: 1,
+            members: (0..3).map(identity).collect(),
+            slots: SlotMap::collect(|_| &[Number(1)]),
+            incoming: None,
+        };
+        let mut node = Node::new(identity(1), view, Limits::default());
+        let tag = Tag { origin: identity(0), slot: 3, oseq: 1 };
+        let (attempt, executor) = (Attempt { tag, number: 1 }, identity(2));
+        node.chains.lock(&[3]);
+        let loan = Loan { slots: vec![3], owners: vec![executor], executor, age: 0 };
+        node.chains.loans.insert(attempt, loan);
+        (node, attempt)
+    }
+
+    #[test]
+    fn a_decision_behind_its_parts_ends_the_loan() {
+        let (mut node, Attempt { tag, number: attempt }) = lender();
+        let (mut room, mut decision, executor) = (Vec::new(), Vec::new(), identity(2));
+        let change = |slot| Change { slot, back: 0, group: b"" };
+        let changes = Changes::of(&mut room, [3, 5].into_iter().map(change));
+        let (number, epoch, reply) = (1, 1, None);
+        let record = Record::Decision { executor, number, epoch, tag, attempt, changes, reply };
+        put_record(&mut decision, &record);
+        node.decisions.mark((executor, 1), 3);
+        node.decisions.mark((executor, 1), 5);
+        // It is not kept, since nothing is left to do.
+        assert!(!node.decisions.learn(&decision, |_| false));
+        assert!(node.is_lent(3));
+        node.on_decided(&decision);
+        assert!(node.has_no_chains() && !node.is_lent(3));
+    }
+
+    #[test]
+    fn a_member_that_lags_is_not_asked_again() {
+        let (mut node, attempt) = lender();
+        let executor = identity(2);
+        assert!(node.may_ask_again(executor.node));
+        let position = node.recall(attempt, executor);
+        node.chains.asked.insert(executor.node, position);
+        assert!(!node.may_ask_again(executor.node));
+        assert!(node.lanes.lane(0).resume(executor.node, position));
+        assert!(node.lanes.acknowledge(0, executor.node, position));
+        assert!(node.may_ask_again(executor.node));
     }
 }

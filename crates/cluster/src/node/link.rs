@@ -1,6 +1,6 @@
 //! Links to other nodes: handles received frames, and assembles the frames to send.
 
-use super::copy::put_resumes;
+use super::copy::{Fetch, put_resumes};
 use super::{Host, Node, Reply};
 use crate::elide_args;
 use crate::inbox::Inbox;
@@ -9,8 +9,8 @@ use crate::lanes::{CutOff, lane_of};
 use crate::origin::Finished;
 use crate::slot_map::Node as Number;
 use crate::wire::{
-    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, LANES, Record, Tag, begin_frame,
-    end_batches, put_frame, take_batch,
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, IS_FULL, LANES, Record, Tag,
+    begin_frame, end_batches, put_frame, take_batch,
 };
 use std::fmt;
 
@@ -28,6 +28,8 @@ pub(super) struct Link {
     acknowledged: [u64; LANES],
     /// The last batches requested immediate acknowledgement.
     has_asked: bool,
+    /// The last batches said that this node has reached its memory limit.
+    has_said_full: bool,
 }
 
 /// State that the other side has announced.
@@ -123,6 +125,7 @@ impl Node {
             // The last acknowledgement may have been lost with the previous link.
             acknowledged: [0; LANES],
             has_asked: false,
+            has_said_full: false,
         };
         self.links.insert(node, link);
     }
@@ -130,6 +133,7 @@ impl Node {
     /// Closes the link to a node. Everything received stays valid; the next link resumes after it.
     pub fn unlink(&mut self, node: Number) {
         self.links.remove(&node);
+        self.note_full(node, false);
         self.end_copies(node);
         self.end_transfers(node);
         for lane in 0..LANES {
@@ -234,6 +238,7 @@ impl Node {
             }
             link.reader.consume(len);
             if let Some(peer) = self.view.member(from) {
+                self.prefetch(peer, host);
                 self.advance(peer, host);
             }
         }
@@ -267,7 +272,9 @@ impl Node {
                 can_be.then_some(()).ok_or(LinkError::Malformed)
             }
             Frame::Batches(mut batches) => {
-                announced.wants_acks = lane == usize::from(ACKNOWLEDGE_AT_ONCE);
+                let flags = lane as u8;
+                announced.wants_acks = flags & ACKNOWLEDGE_AT_ONCE != 0;
+                self.note_full(from, flags & IS_FULL != 0);
                 while !batches.is_empty() {
                     let taken = take_batch(&mut batches).map_err(|_| LinkError::Malformed)?;
                     self.take_batch(from, taken.0.into(), &taken.1, announced)?;
@@ -357,6 +364,12 @@ impl Node {
         self.wants_acks = wants_acks;
     }
 
+    /// Lets the next frames for a node begin with this lane.
+    #[cfg(feature = "mutations")]
+    pub fn begin_with(&mut self, to: Number, lane: usize) {
+        self.links.get_mut(&to).into_iter().for_each(|link| link.turn = lane);
+    }
+
     /// Appends the frames for a node, of about `budget` bytes.
     pub fn send(
         &mut self,
@@ -374,15 +387,21 @@ impl Node {
             return SendOutcome { is_any: out.len() > before, ..nothing };
         };
         let waits = self.copies.fetch.is_some();
+        // A link that has begun since the copy failed has no `RESUME`.
+        let has_failed = self.copies.fetch == Some(Fetch::Failed);
+        let news = |inbox: &Inbox, said: u64| {
+            let more = inbox.acknowledged(waits).checked_sub(said).filter(|more| *more > 0);
+            more.filter(|_| !has_failed)
+        };
         let (mut is_cut_off, mut has_changes) = (false, false);
-        let asks = self.wants_acks && !link.has_asked;
+        let is_full = self.is_full;
+        let asks = self.wants_acks && !link.has_asked || is_full != link.has_said_full;
         let with_acks = acknowledge == Acknowledge::Now || link.announced.wants_acks || asks;
         let start = begin_frame(out);
         let (body, mut owed) = (out.len(), 0u16);
         for lane in (0..LANES).map(|step| (link.turn + step) % LANES) {
             let said = &mut link.acknowledged[lane];
-            let applied = inboxes[lane].acknowledged(waits);
-            let news = applied.checked_sub(*said).filter(|more| *more > 0);
+            let news = news(&inboxes[lane], *said);
             if out.len() - body >= budget {
                 owed |= u16::from(news.is_some()) << lane;
                 continue;
@@ -401,8 +420,7 @@ impl Node {
         let late = if out.len() == body || with_acks { 0 } else { owed };
         for lane in (0..LANES).filter(|lane| late >> lane & 1 != 0) {
             let said = &mut link.acknowledged[lane];
-            let news = inboxes[lane].acknowledged(waits).checked_sub(*said);
-            let news = news.filter(|more| *more > 0);
+            let news = news(&inboxes[lane], *said);
             if let Ok(Put::Batch { .. }) = self.lanes.put_batch((lane, to), (news, true), 0, out) {
                 *said += news.unwrap_or(0);
                 owed &= !(1 << lane);
@@ -411,8 +429,8 @@ impl Node {
         if out.len() > body || asks {
             // Clients wait until another owner has applied the changes.
             let is_urgent = self.wants_acks || has_changes && self.lanes.is_acknowledged();
-            let urgency = if is_urgent { ACKNOWLEDGE_AT_ONCE } else { 0 };
-            end_batches(out, start, urgency, self.view.epoch);
+            end_batches(out, start, flags_of(is_urgent, is_full), self.view.epoch);
+            link.has_said_full = is_full;
         } else {
             out.truncate(start);
         }
@@ -422,5 +440,42 @@ impl Node {
         }
         link.turn = (link.turn + 1) % LANES;
         SendOutcome { is_any: out.len() > before, owes_acks: owed != 0 }
+    }
+}
+
+/// Flags of a frame of batches.
+fn flags_of(is_urgent: bool, is_full: bool) -> u8 {
+    let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+    flag(is_urgent, ACKNOWLEDGE_AT_ONCE) | flag(is_full, IS_FULL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Limits;
+    use crate::wire::positions::LanePosition;
+    use crate::{Identity, SlotMap, View};
+
+    #[test]
+    fn a_member_without_its_copy_acknowledges_nothing() {
+        let identity = |node| Identity { node: Number(node), incarnation: 1 };
+        let view = View {
+            epoch: 1,
+            members: vec![identity(0), identity(1)],
+            slots: SlotMap::collect(|_| &[Number(0)]),
+            incoming: None,
+        };
+        let mut node = Node::joining(identity(1), view, Limits::default());
+        let begun = |_| LanePosition { applied: 5, end_epoch: 1, stable: 5, tail: Vec::new() };
+        let inboxes = node.inboxes.get_mut(&identity(0)).unwrap();
+        inboxes.iter_mut().for_each(|inbox| inbox.begin_at(begun(())));
+        // The copy was lost with the link, and another one begins.
+        node.copies.fetch = Some(Fetch::Failed);
+        node.link(Number(0));
+        assert!((0..LANES).all(|lane| node.lanes.lane(lane).resume(Number(0), 0)));
+        let mut send = || node.send(Number(0), 1 << 20, Acknowledge::Now, &mut Vec::new());
+        // `HELLO`.
+        assert!(send().is_any);
+        assert_eq!(send(), SendOutcome { is_any: false, owes_acks: false });
     }
 }

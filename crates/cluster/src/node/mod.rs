@@ -22,6 +22,8 @@
 //! | `durable` | which nodes have this node's changes on disk |
 //! | `key_cache` | copies of keys that clients read here, without owning their slots |
 //! | `forget_copies` | reports evicted copies to their primaries |
+//! | `prefetch` | prefetches the keys of received records |
+//! | `full` | members that have reached their memory limits |
 //! | `transfer` | state transfer of single slots, where members hold only some |
 
 mod apply;
@@ -30,8 +32,10 @@ mod copy;
 mod decide;
 mod durable;
 mod forget_copies;
+mod full;
 mod key_cache;
 mod link;
+mod prefetch;
 mod serve;
 mod transfer;
 mod view_change;
@@ -48,6 +52,7 @@ use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
 use crate::local_slots::LocalSlots;
+use crate::mutation::is_endless;
 use crate::origin::{Finished, HeldAnswer, LastExecuted, Origin, Sent, SlotQueue};
 use crate::reconcile::{DeadMember, FormerPrimary, PastOwners, Stage};
 use crate::slot::Slot;
@@ -269,6 +274,8 @@ pub struct Node {
     wants_acks: bool,
     replies: Vec<(u64, Reply)>,
     hashes: Vec<KeyHash>,
+    /// Databases and keys of received records.
+    ahead: Vec<(u16, KeyHash)>,
     copies: Copies,
     /// Slots that this node holds. None where every member holds all.
     holdings: Option<Holdings>,
@@ -277,6 +284,10 @@ pub struct Node {
     /// Transactions of several primaries that use this node's slots.
     chains: Chains,
     decisions: Decisions,
+    /// Members that have reached their memory limits: changes of their slots need room there.
+    full: NodeSet,
+    /// This node has reached its memory limit.
+    is_full: bool,
 }
 
 impl Node {
@@ -326,9 +337,12 @@ impl Node {
             wants_acks: false,
             replies: Vec::new(),
             hashes: Vec::new(),
+            ahead: Vec::new(),
             copies: Copies::default(),
             chains: Chains::default(),
             decisions: Decisions::default(),
+            full: NodeSet::default(),
+            is_full: false,
         };
         node.update_slots();
         node
@@ -454,7 +468,7 @@ impl Node {
     fn flush(&mut self, host: &mut dyn Host) {
         let mut apart = Vec::new();
         while let Some(slot) = self.to_flush.pop() {
-            while self.flush_one(slot, host) {}
+            while self.flush_one(slot, host) && !is_endless() {}
             if self.is_apart(slot) {
                 apart.push(slot);
             }
@@ -519,8 +533,7 @@ impl Node {
             }
         };
         let to = Some(NodeSet::of(primary));
-        let exec = Exec { oseq, first, tenure, call: call.borrowed() };
-        let position = self.lanes.push(lane_of(slot), to, &Record::Exec(exec));
+        let position = self.lanes.push_exec(lane_of(slot), to, (oseq, first, tenure), call);
         let epoch = self.view.epoch;
         let queue = self.origin.queues.get_mut(&slot);
         if let Some(flight) = queue.and_then(|queue| queue.find(oseq)) {

@@ -2,7 +2,7 @@
 
 use super::{Host, Node, others};
 use crate::lanes::lane_of;
-use crate::mutation::{Mutation, is_broken};
+use crate::mutation::{Mutation, is_broken, is_endless};
 use crate::origin::{HeldAnswer, Sent};
 use crate::owners_recovery::Lost;
 use crate::reconcile::{DeadMember, FormerPrimary, Stage};
@@ -86,6 +86,7 @@ impl Node {
         }
         self.is_unblocked = true;
         self.update_slots_of(&runs);
+        self.forget_full();
         true
     }
 
@@ -210,7 +211,7 @@ impl Node {
         self.glance_at_decisions();
         // They may wait for acknowledgements.
         self.is_unblocked |= !self.chains.queue.is_empty();
-        while std::mem::take(&mut self.is_unblocked) {
+        while std::mem::take(&mut self.is_unblocked) && !is_endless() {
             self.reconcile_dead(host);
             self.send_again();
             self.former.retain(|former| !former.is_over());
@@ -251,6 +252,7 @@ impl Node {
                 let dead = &mut self.dead[at];
                 dead.stage = Stage::Reconciled;
                 dead.reconciled_by = dead.reconciled_by.with(me);
+
                 self.lanes.push(0, None, &Record::Reconciled { of });
                 let former = self.former.iter_mut();
                 former.filter(|former| former.from == of).for_each(FormerPrimary::end_all);

@@ -221,7 +221,7 @@ petrel_persistence::codecs! {
             *flags |= if exec.call.is_transaction { FIRST } else { 0 };
             *flags |= if exec.call.resp3 { LANE_LIST } else { 0 };
             *flags |= if has_more(&exec.call) { MORE } else { 0 };
-            put_exec(out, exec);
+            put_exec(out, (exec.oseq, exec.first, exec.tenure), &exec.call);
         },
         |source| {
             let flags = (source.flag(FIRST), source.flag(LANE_LIST), source.flag(MORE));

@@ -1,6 +1,7 @@
 //! Forwarded commands.
 
 use super::codecs::{put_option, take_count, take_if, take_option, take_slot};
+use crate::slot::Slot;
 use petrel_keyspace::Call;
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
@@ -22,21 +23,25 @@ pub struct Exec<'a> {
     pub call: Call<&'a [u8]>,
 }
 
-pub(super) fn has_more(call: &Call<&[u8]>) -> bool {
+pub(super) fn has_more<A>(call: &Call<A>) -> bool {
     call.wait_ms.is_some() || call.client.is_some() || call.wants_copies
 }
 
-pub(super) fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
-    let call = &exec.call;
-    put(out, exec.oseq);
+/// Appends the body of a forwarded command, with the sequence numbers and the tenure of [`Exec`].
+pub(super) fn put_exec<A: AsRef<[u8]>>(
+    out: &mut Vec<u8>,
+    (oseq, first, tenure): (u64, u64, u64),
+    call: &Call<A>,
+) {
+    put(out, oseq);
     // The lowest bit: the number of slots is not 1.
     let is_one = call.slots.len() == 1;
-    put(out, (exec.oseq - exec.first) << 1 | u64::from(!is_one));
+    put(out, (oseq - first) << 1 | u64::from(!is_one));
     if !is_one {
         put(out, call.slots.len() as u64);
     }
     call.slots.iter().for_each(|&slot| put(out, slot.into()));
-    put(out, exec.tenure);
+    put(out, tenure);
     put(out, call.db.into());
     if has_more(call) {
         let at = out.len();
@@ -49,18 +54,66 @@ pub(super) fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     }
     for command in &call.commands {
         put(out, command.len() as u64);
-        command.iter().for_each(|arg| put_bytes(out, arg));
+        command.iter().for_each(|arg| put_bytes(out, arg.as_ref()));
     }
 }
 
+/// Takes the body of a forwarded command.
 pub(super) fn take_exec<'a>(
     bytes: &mut Bytes<'a>,
+    flags: (bool, bool, bool),
+) -> Result<Exec<'a>, Malformed> {
+    let (mut slots, mut commands) = (Vec::new(), Vec::<Vec<&[u8]>>::new());
+    let mut exec = walk_exec(
+        bytes,
+        flags,
+        |slot| slots.push(slot),
+        |(command, _), arg| {
+            if command == commands.len() {
+                commands.push(Vec::new());
+            }
+            commands[command].push(arg);
+        },
+    )?;
+    (exec.call.slots, exec.call.commands) = (slots, commands);
+    Ok(exec)
+}
+
+/// Checks the body of a forwarded command, and returns its database and its second word, which most
+/// often is its key.
+pub(super) fn check_exec<'a>(
+    bytes: &mut Bytes<'a>,
+    flags: (bool, bool, bool),
+) -> Result<(u16, &'a [u8]), Malformed> {
+    let mut key: &[u8] = &[];
+    let exec = walk_exec(
+        bytes,
+        flags,
+        |_| {},
+        |place, arg| {
+            if place == (0, 1) {
+                key = arg;
+            }
+        },
+    )?;
+    Ok((exec.call.db, key))
+}
+
+/// Passes the slots and the arguments of a forwarded command, with the numbers of the command and
+/// of the argument, to functions, and returns everything else.
+fn walk_exec<'a>(
+    bytes: &mut Bytes<'a>,
     (is_transaction, resp3, has_more): (bool, bool, bool),
+    mut slot: impl FnMut(Slot),
+    mut arg: impl FnMut((usize, usize), &'a [u8]),
 ) -> Result<Exec<'a>, Malformed> {
     let (oseq, before) = (bytes.number()?, bytes.number()?);
     let first = oseq.checked_sub(before >> 1).filter(|&first| first > 0).ok_or(Malformed)?;
     let count = if before & 1 == 0 { 1 } else { take_count(bytes)? };
-    let slots = (0..count).map(|_| take_slot(bytes)).collect::<Result<Vec<_>, _>>()?;
+    for _ in 0..count {
+        slot(take_slot(bytes)?);
+    }
+    let slots_count = count;
     let tenure = bytes.number()?;
     let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
     let (mut wait_ms, mut client, mut wants_copies) = (None, None, false);
@@ -74,15 +127,19 @@ pub(super) fn take_exec<'a>(
         }
     }
     let count = if is_transaction { take_count(bytes)? } else { 1 };
-    let mut commands = Vec::new();
-    for _ in 0..count {
+    for command in 0..count {
         let args = take_count(bytes)?;
-        let command = (0..args).map(|_| bytes.bytes()).collect::<Result<Vec<_>, _>>()?;
-        commands.push(command);
+        if args == 0 {
+            return Err(Malformed);
+        }
+        for at in 0..args {
+            arg((command, at), bytes.bytes()?);
+        }
     }
-    if slots.is_empty() || commands.iter().any(Vec::is_empty) {
+    if slots_count == 0 {
         return Err(Malformed);
     }
+    let (slots, commands) = (Vec::new(), Vec::new());
     let call = Call { slots, db, resp3, is_transaction, wait_ms, client, wants_copies, commands };
     Ok(Exec { oseq, first, tenure, call })
 }

@@ -14,6 +14,10 @@ pub const HEADER_LEN: usize = 8;
 /// has applied its records.
 pub const ACKNOWLEDGE_AT_ONCE: u8 = 1;
 
+/// Flag in the same byte: the sender has reached its memory limit. Members that do not know it
+/// acknowledge a little later.
+pub const IS_FULL: u8 = 2;
+
 /// First frame of a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello {
@@ -142,7 +146,7 @@ petrel_persistence::records! {
             received: u64 as Number
         };
         /// Batches of lanes, as [`take_batch`] reads them. The byte for the lane is
-        /// [`ACKNOWLEDGE_AT_ONCE`] or 0.
+        /// made of [`ACKNOWLEDGE_AT_ONCE`] and [`IS_FULL`].
         3 Batches(batches: &'a [u8] as Whole);
         /// Requests a copy of the receiver's data, because the sender has none.
         4 Fetch;
@@ -184,8 +188,8 @@ pub(crate) fn begin_frame(out: &mut Vec<u8>) -> usize {
 }
 
 /// Completes a frame to which batches were appended.
-pub(crate) fn end_batches(out: &mut [u8], start: usize, urgency: u8, epoch: u64) {
-    end_frame(out, start, (numbers::Batches, urgency), epoch);
+pub(crate) fn end_batches(out: &mut [u8], start: usize, flags: u8, epoch: u64) {
+    end_frame(out, start, (numbers::Batches, flags), epoch);
 }
 
 fn end_frame(out: &mut [u8], start: usize, (kind, lane): (u8, u8), epoch: u64) {

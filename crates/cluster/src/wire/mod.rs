@@ -18,7 +18,7 @@
 //! without a record are for others. `applied` is the increase of the receiver's lane position that
 //! the sender has applied, relative to its last acknowledgement on the link. `unstable` is the
 //! distance from `from` back to the sender's stable position. In a frame of batches the byte for
-//! the lane is [`ACKNOWLEDGE_AT_ONCE`] or 0.
+//! the lane has the flags [`ACKNOWLEDGE_AT_ONCE`] and [`IS_FULL`].
 
 mod codecs;
 mod exec;
@@ -30,7 +30,8 @@ mod tests;
 
 pub use exec::Exec;
 pub use frame::{
-    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, put_frame, take_batch,
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, IS_FULL, put_frame,
+    take_batch,
 };
 pub(crate) use frame::{BatchHead, begin_frame, end_batches, put_batch_head};
 pub use record::{
@@ -38,8 +39,9 @@ pub use record::{
     put_with_gap, take_with_gap,
 };
 pub(crate) use record::{
-    KeptHead, is_effects, is_elided, is_kept, is_of_commit, is_of_dead, is_ordered, len_with_gap,
-    may_hold_decision, put_joined_with_gap, tag_of_effects,
+    KeptHead, check, is_effects, is_elided, is_exec, is_kept, is_of_commit, is_of_dead, is_ordered,
+    key_of_exec, len_with_gap, may_hold_decision, put_exec_record, put_joined_with_gap,
+    tag_of_effects,
 };
 
 /// Number of lanes; a slot's lane is its low four bits.

@@ -5,9 +5,10 @@ use super::codecs::{
     Reply, SlotField, SlotList, TagField, TagList, WhenAny, put_tag, take_change, take_slot,
     take_tag,
 };
-use super::exec::Exec;
+use super::exec::{Exec, check_exec, has_more, put_exec};
 use crate::slot::Slot;
 use crate::view::Identity;
+use petrel_keyspace::Call;
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
 use petrel_persistence::record::{Flag, Number, Rest, Short, Source, Text, When};
@@ -502,6 +503,37 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
     debug_assert_eq!(Record::read(&out[at..]).as_ref(), Ok(record));
 }
 
+/// Appends [`Record::Exec`] with the sequence numbers and the tenure of [`Exec`].
+pub(crate) fn put_exec_record(out: &mut Vec<u8>, numbers: (u64, u64, u64), call: &Call) {
+    let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+    let flags = flag(call.is_transaction, FIRST) | flag(call.resp3, LANE_LIST);
+    out.push(numbers::Exec | flags | flag(has_more(call), MORE));
+    put_exec(out, numbers, call);
+}
+
+/// Checks a record as [`Record::read`] does, without memory for its parts.
+///
+/// # Errors
+/// If the bytes are malformed.
+pub(crate) fn check(record: &[u8]) -> Result<(), Malformed> {
+    match is_exec(record) {
+        true => key_of_exec(record).map(drop),
+        false => Record::read(record).map(drop),
+    }
+}
+
+/// Database and second word of a forwarded command.
+///
+/// # Errors
+/// If the bytes are malformed.
+pub(crate) fn key_of_exec(record: &[u8]) -> Result<(u16, &[u8]), Malformed> {
+    let (head, rest) = record.split_first().ok_or(Malformed)?;
+    let mut bytes = Bytes(rest);
+    let flags = (head & FIRST != 0, head & LANE_LIST != 0, head & MORE != 0);
+    let key = check_exec(&mut bytes, flags)?;
+    if bytes.0.is_empty() && head & GAP == 0 { Ok(key) } else { Err(Malformed) }
+}
+
 impl<'a> Record<'a> {
     /// Decodes what [`put_record`] has written.
     ///
@@ -574,7 +606,7 @@ pub(crate) fn is_decision(record: &[u8]) -> bool {
 }
 
 /// Whether a record is a forwarded command.
-fn is_exec(record: &[u8]) -> bool {
+pub(crate) fn is_exec(record: &[u8]) -> bool {
     is_one_of(record, &[numbers::Exec])
 }
 

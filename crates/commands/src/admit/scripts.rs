@@ -96,7 +96,8 @@ impl Executor {
         }
         // A write of the script is expected to need at least as much as the script's arguments.
         let needed = args.iter().map(|arg| arg.len()).sum();
-        let lacks_memory = !session.in_exec && !is_loader && !self.make_room(needed);
+        let has_room = |exec: &mut Self| exec.make_room(needed) && exec.has_room_at_owners(args);
+        let lacks_memory = !session.in_exec && !is_loader && !has_room(self);
         let allows_oom = says(ScriptFlags::ALLOW_OOM);
         if lacks_memory && call.flags.is_some() && may_write && !allows_oom {
             return Err(Fail::fixed(match call.kind {

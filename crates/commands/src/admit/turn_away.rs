@@ -17,6 +17,7 @@ impl Executor {
     /// Acts on any verdict but [`Verdict::Run`].
     #[inline(never)]
     pub(crate) fn turn_away(&mut self, verdict: Verdict, invocation: Invocation<'_>) -> Execution {
+        self.ks.release_kept();
         match (verdict, invocation.request.command) {
             (Verdict::Queue, Some(command)) => queue(command, invocation),
             (Verdict::Refuse(fail), command) => {

@@ -78,7 +78,7 @@ impl Handle {
 
     /// Like [`Handle::lock_all`], but gives up as [`Handle::lock_unless`] does.
     pub fn lock_all_unless(&mut self, give_up: impl Patience) -> bool {
-        let locked = self.locks.lock_all(give_up);
+        let locked = self.locks.lock_all(&self.ks.stripes, give_up);
         self.see_sinks_if(locked)
     }
 
@@ -87,6 +87,7 @@ impl Handle {
     /// [`Handle::release_token`]. Gives up as [`Handle::lock_unless`] does.
     pub fn take_token_unless(&mut self, give_up: impl Patience) -> bool {
         debug_assert!(!self.locks.holds_any());
+        self.release_kept();
         self.locks.pass().script_token(give_up)
     }
 
@@ -137,6 +138,33 @@ impl Handle {
         }
     }
 
+    /// Begins to keep stripes: one for which other threads wait may stay locked from one command of
+    /// a batch to the next. So they are woken once, not after each command.
+    #[inline]
+    pub fn keep(&mut self) {
+        self.locks.keep();
+    }
+
+    /// Ends [`Handle::keep`]: no stripe is locked between commands. A thread that waits may be
+    /// woken only later, at the end of the batch at the latest.
+    #[inline]
+    pub fn keep_no_more(&mut self) {
+        self.locks.keep_no_more(&self.ks.stripes);
+    }
+
+    /// Unlocks a [kept](Handle::keep) stripe, and wakes a thread that waits for it: before the
+    /// thread waits for anything itself.
+    #[inline]
+    pub fn release_kept(&mut self) {
+        self.locks.release_kept(&self.ks.stripes);
+    }
+
+    /// Whether a stripe is [kept](Handle::keep), or a thread that waits for it still to be woken.
+    #[cfg(test)]
+    fn is_kept(&self) -> bool {
+        self.locks.is_kept()
+    }
+
     /// Whether exactly one stripe is held.
     pub(crate) fn holds_one_stripe(&self) -> bool {
         matches!(self.locks.held(), HeldStripes::One(_))
@@ -161,5 +189,68 @@ impl Handle {
                 (0..self.ks.stripes.len()).any(|stripe| test(self.stripe_at(stripe as u32)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Keyspace, Options};
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
+
+    #[test]
+    fn a_stripe_that_others_wait_for_is_kept_within_a_batch_only() {
+        let ks = Keyspace::new(&Options { stripes: 4, ..Options::default() });
+        let mut own = ks.attach();
+        let hash = own.hash(b"key");
+        let mut hashes = (0..).map(|n: u32| own.hash(&n.to_le_bytes()));
+        let other = hashes.find(|other| other.stripe() != hash.stripe()).unwrap();
+        let (ends, is_held) = (AtomicBool::new(false), AtomicBool::new(false));
+        let hold = || {
+            assert!(!is_held.swap(true, Relaxed));
+            thread::yield_now();
+            assert!(is_held.swap(false, Relaxed));
+        };
+        thread::scope(|scope| {
+            for takes_all in [false, false, true] {
+                let (ks, ends, hold) = (&ks, &ends, &hold);
+                scope.spawn(move || {
+                    let mut waiter = ks.attach();
+                    while !ends.load(Relaxed) {
+                        waiter.enter();
+                        match takes_all {
+                            false => waiter.lock(hash),
+                            true => waiter.lock_all(),
+                        }
+                        hold();
+                        waiter.unlock();
+                        waiter.exit();
+                        thread::yield_now();
+                    }
+                });
+            }
+            let (mut locked, mut owed, mut given_up) = (0, 0, 0);
+            while locked == 0 || owed == 0 || given_up == 0 {
+                own.enter();
+                own.keep();
+                for _ in 0..16 {
+                    own.lock(hash);
+                    hold();
+                    own.unlock();
+                    locked += usize::from(own.is_kept());
+                }
+                if own.is_kept() && given_up == 0 {
+                    own.lock(other);
+                    assert!(!own.is_kept(), "a stripe is kept beside another");
+                    own.unlock();
+                    given_up += 1;
+                }
+                own.keep_no_more();
+                owed += usize::from(own.is_kept());
+                own.exit();
+                assert!(!own.is_kept(), "a stripe is kept beyond the batch");
+            }
+            ends.store(true, Relaxed);
+        });
     }
 }

@@ -94,6 +94,12 @@ impl Keyspace {
         }
     }
 
+    /// Whether less than a 64th of the memory limit is left; if it `was` so, less than a 32nd.
+    pub fn is_nearly_full(&self, was: bool) -> bool {
+        let limit = self.memory_limit.load(Relaxed);
+        limit > 0 && self.memory_left() < limit / if was { 32 } else { 64 }
+    }
+
     fn may_always(&self, bytes: usize) -> bool {
         bytes as u64 <= (self.memory_limit.load(Relaxed) / ALWAYS_PART).max(ALWAYS_MIN)
     }

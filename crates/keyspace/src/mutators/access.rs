@@ -239,6 +239,9 @@ impl Handle {
     pub(crate) fn is_evictable(&self, entry: Entry) -> bool {
         match (self.upkeep.evictor.copies, self.ks.ownership.get()) {
             (None, None) => true,
+            (None, Some(ownership)) if self.upkeep.evictor.is_for_owners => {
+                ownership.has_full_owner(entry.key())
+            }
             (None, Some(ownership)) => ownership.is_primary(entry.key()),
             (Some(_), ownership) => {
                 ownership.is_some_and(|ownership| ownership.is_copy(entry.key()))

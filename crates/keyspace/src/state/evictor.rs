@@ -31,6 +31,8 @@ pub(crate) struct Evictor {
     pub(crate) pools: [Pool; 2],
     /// Origin of the evictions while only copies are evicted.
     pub(crate) copies: Option<Origin>,
+    /// Only keys with an owner that has reached its memory limit are evicted.
+    pub(crate) is_for_owners: bool,
     /// Databases with candidates, each with the cumulative number of candidates.
     pub(crate) eligible: Vec<(u16, u64)>,
     /// Nanoseconds of evictions since the last report.

@@ -3,8 +3,13 @@
 use crate::state::stripe::{Stripe, StripeData};
 use crate::state::tracking::{SideTables, Tracked};
 use crate::structures::key_hash::KeyHash;
-use petrel_lock::{Patience, ThreadSlot};
+use petrel_lock::{Patience, ThreadSlot, Waiters};
 use std::slice;
+use std::time::{Duration, Instant};
+
+/// Maximum time for which threads that wait for a kept stripe are not woken.
+const KEPT_MAX: Duration =
+    if cfg!(test) { Duration::from_secs(1) } else { Duration::from_micros(100) };
 
 /// Stripes held by a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,6 +22,15 @@ pub(crate) enum HeldStripes {
     All,
 }
 
+/// State of a stripe between two commands of a thread while other threads sleep until it is free.
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    /// It stays locked.
+    Locked,
+    /// It is free, and one of these is to be woken.
+    Owed(Waiters),
+}
+
 /// A thread's locks. Every locking method requires the thread to be in a batch and, unless stated
 /// otherwise, to hold nothing. Methods that wait return false, with nothing more locked, once their
 /// patience is over; the thread may be inactive then.
@@ -25,6 +39,12 @@ pub(crate) struct Locks {
     held: HeldStripes,
     /// Stripes held before the exclusive lock, to be unlocked together with it.
     held_before: HeldStripes,
+    /// Stripe that other threads wait for, and the next commands of the batch may need.
+    kept: Option<(u32, Kept)>,
+    /// Whether stripes are kept.
+    keeps: bool,
+    /// Time at which threads began to wait for the kept stripe.
+    kept_since: Option<Instant>,
     /// Stripes of a multi-key lock, ascending; kept for its capacity.
     many: Vec<u32>,
 }
@@ -33,7 +53,15 @@ impl Locks {
     /// Locks of a thread that holds nothing.
     pub fn new(pass: ThreadSlot) -> Self {
         let (held, held_before) = (HeldStripes::Nothing, HeldStripes::Nothing);
-        Locks { pass, held, held_before, many: Vec::new() }
+        Locks {
+            pass,
+            held,
+            held_before,
+            kept: None,
+            keeps: false,
+            kept_since: None,
+            many: Vec::new(),
+        }
     }
 
     /// The thread's slot at the gate.
@@ -92,6 +120,9 @@ impl Locks {
     #[inline]
     pub fn lock(&mut self, stripes: &[Stripe], stripe: u32, patience: impl Patience) -> bool {
         debug_assert_eq!(self.held, HeldStripes::Nothing);
+        if self.kept.is_some() && self.take_kept(stripes, stripe) {
+            return true;
+        }
         let locked = self.pass.lock(&stripes[stripe as usize].lock, patience);
         if locked {
             self.held = HeldStripes::One(stripe);
@@ -107,6 +138,7 @@ impl Locks {
         patience: impl Patience,
     ) -> bool {
         debug_assert_eq!(self.held, HeldStripes::Nothing);
+        self.release_kept(stripes);
         self.many.clear();
         self.many.extend(hashes.map(KeyHash::stripe));
         self.many.sort_unstable();
@@ -125,8 +157,9 @@ impl Locks {
     }
 
     /// Takes the exclusive lock: waits until every other thread has left, and keeps them out.
-    pub fn lock_all(&mut self, patience: impl Patience) -> bool {
+    pub fn lock_all(&mut self, stripes: &[Stripe], patience: impl Patience) -> bool {
         debug_assert_eq!(self.held, HeldStripes::Nothing);
+        self.release_kept(stripes);
         let locked = self.pass.exclusive(patience);
         if locked {
             self.held = HeldStripes::All;
@@ -155,11 +188,104 @@ impl Locks {
     #[inline(always)]
     pub fn unlock(&mut self, stripes: &[Stripe]) {
         if let HeldStripes::One(stripe) = self.held {
-            stripes[stripe as usize].lock.unlock();
             self.held = HeldStripes::Nothing;
+            let waiters = stripes[stripe as usize].lock.release();
+            if waiters.any() {
+                self.pass_on(stripes, stripe, waiters);
+            }
         } else {
             self.unlock_others(stripes);
         }
+    }
+
+    /// Begins to keep stripes: one that others wait for may stay locked until the next command.
+    #[inline]
+    pub fn keep(&mut self) {
+        self.keeps = true;
+    }
+
+    /// Ends [`Self::keep`]: a kept stripe is free, but a waiter may be woken only later.
+    #[inline]
+    pub fn keep_no_more(&mut self, stripes: &[Stripe]) {
+        self.keeps = false;
+        if let Some((stripe, kept)) = self.kept {
+            self.unkeep(stripes, stripe, kept);
+        }
+    }
+
+    /// Whether a stripe is kept, or a wake-up owed.
+    #[cfg(test)]
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Unlocks a kept stripe, and wakes a thread that waits for it.
+    #[inline]
+    pub fn release_kept(&mut self, stripes: &[Stripe]) {
+        if let Some((stripe, kept)) = self.kept {
+            self.wake_waiter(stripes, stripe, kept);
+        }
+    }
+
+    /// Keeps a stripe that was released with waiters, or wakes one.
+    #[cold]
+    fn pass_on(&mut self, stripes: &[Stripe], stripe: u32, waiters: Waiters) {
+        let lock = &stripes[stripe as usize].lock;
+        if self.keeps && !waiters.are_starved() && self.may_keep() && lock.take_back() {
+            self.kept = Some((stripe, Kept::Locked));
+        } else {
+            self.wake_waiter(stripes, stripe, Kept::Owed(waiters));
+        }
+    }
+
+    fn may_keep(&mut self) -> bool {
+        self.kept_since.get_or_insert_with(Instant::now).elapsed() < KEPT_MAX
+    }
+
+    #[cold]
+    fn unkeep(&mut self, stripes: &[Stripe], stripe: u32, kept: Kept) {
+        let waiters = match kept {
+            Kept::Locked => stripes[stripe as usize].lock.release(),
+            Kept::Owed(waiters) => waiters,
+        };
+        let kept = Kept::Owed(waiters);
+        if waiters.are_starved() || !self.may_keep() {
+            self.wake_waiter(stripes, stripe, kept);
+        } else {
+            self.kept = Some((stripe, kept));
+        }
+    }
+
+    #[cold]
+    fn wake_waiter(&mut self, stripes: &[Stripe], stripe: u32, kept: Kept) {
+        let lock = &stripes[stripe as usize].lock;
+        match kept {
+            Kept::Locked => lock.unlock(),
+            Kept::Owed(waiters) => lock.wake(waiters),
+        }
+        self.kept = None;
+        self.kept_since = None;
+    }
+
+    /// Holds this stripe if it is kept, and still free if it was unlocked. Else nothing is kept any
+    /// more: a thread that is going to wait owes no wake-up.
+    #[cold]
+    fn take_kept(&mut self, stripes: &[Stripe], stripe: u32) -> bool {
+        let is_taken = match self.kept {
+            Some((kept, Kept::Locked)) if kept == stripe => {
+                self.kept = None;
+                true
+            }
+            Some((kept, Kept::Owed(_))) if kept == stripe => {
+                self.may_keep() && self.pass.try_lock(&stripes[stripe as usize].lock)
+            }
+            _ => false,
+        };
+        match is_taken {
+            true => self.held = HeldStripes::One(stripe),
+            false => self.release_kept(stripes),
+        }
+        is_taken
     }
 
     #[inline(never)]

@@ -24,6 +24,12 @@ pub trait Ownership: Send + Sync {
         false
     }
 
-    /// Called when such a key is evicted here. Its stripe is held.
+    /// Whether this process is the primary of a key, and an owner of it is at its memory limit.
+    /// Called under the key's stripe lock.
+    fn has_full_owner(&self, _key: &[u8]) -> bool {
+        false
+    }
+
+    /// Called when a copy is evicted here. Its stripe is held.
     fn note_evicted(&self, _db: u16, _key: &[u8]) {}
 }

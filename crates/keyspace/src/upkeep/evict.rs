@@ -47,6 +47,11 @@ const LOOK_AGAIN: i64 = i64::MIN;
 const DRAWS_MAX: usize = 32;
 /// S3-FIFO: draws for a candidate from the due queue before the other is tried.
 const DRAWS_PER_QUEUE: usize = 4;
+/// Bytes evicted for each byte that a command adds to an owner without memory: others add to it,
+/// too.
+const OWNERS_SHARE: u64 = 2;
+/// Bytes evicted in addition: those of an entry beside its key and value.
+const OWNERS_MIN: u64 = 128;
 /// Buckets searched from a random one on.
 const BUCKETS_PER_DRAW: usize = 16;
 
@@ -179,6 +184,7 @@ impl Handle {
 
     #[cold]
     fn make_room_slow(&mut self, limit: u64, needed: u64) -> bool {
+        self.release_kept();
         if self.holds_expired() && !self.keeps_expired() {
             return true;
         }
@@ -238,6 +244,26 @@ impl Handle {
         self.refresh_byte_clock();
         let slack = (limit / SLACK_SHARE).min(SLACK_MAX);
         self.evict_copies(self.ks.policy(), wanted - limit + slack) == Made::Enough
+    }
+
+    /// Makes room for `needed` bytes at owners of keys that have reached their memory limits, by
+    /// evicting such keys of which this process is the primary. False if the policy evicts none, or
+    /// there are none. No stripe is held.
+    pub fn make_room_at_owners(&mut self, needed: usize) -> bool {
+        let policy = if self.keeps_expired() { Policy::NoEviction } else { self.ks.policy() };
+        if policy == Policy::NoEviction {
+            return false;
+        }
+        self.refresh_byte_clock();
+        // Other candidates are not to be evicted for this, nor these for anything else.
+        self.upkeep.evictor.begin(policy);
+        self.upkeep.evictor.is_for_owners = true;
+        let start = Instant::now();
+        let made = self.evict(policy, OWNERS_SHARE * needed as u64 + OWNERS_MIN);
+        self.upkeep.evictor.nanos += start.elapsed().as_nanos() as u64;
+        self.upkeep.evictor.is_for_owners = false;
+        self.upkeep.evictor.begin(policy);
+        made != Made::Nothing
     }
 
     /// Evicts copies until `excess` bytes are free or the time is up; `Nothing` if there are not

@@ -214,7 +214,10 @@ const BACKUP_DELAY: Duration = Duration::from_millis(40);
 
 /// Three members, of which the last two are far from each other.
 fn far_apart() -> Option<Cluster> {
-    let flags = "--cluster-node-timeout 3000 --cluster-acknowledge 2";
+    far_apart_with("--cluster-node-timeout 3000 --cluster-acknowledge 2")
+}
+
+fn far_apart_with(flags: &'static str) -> Option<Cluster> {
     let cluster = Cluster::start_with("2", flags)?;
     let path = Path { delay: BACKUP_DELAY, ..Path::default() };
     [(1, 2), (2, 1)].into_iter().for_each(|(from, to)| cluster.network.set_path(from, to, path));
@@ -234,6 +237,20 @@ fn an_origin_that_keeps_its_changes_waits_for_no_other_owner() {
         });
         slow.is_empty()
     });
+}
+
+#[test]
+fn a_change_that_is_to_be_on_disk_is_kept_by_owners_only() {
+    let flags = "--cluster-node-timeout 3000 --appendonly yes --appendfsync always";
+    let Some(cluster) = far_apart_with(flags) else { return };
+    let mut client = cluster.client(0);
+    let is_slow = |at: &usize| {
+        let begin = Instant::now();
+        assert_eq!(call(&mut client, &format!("SET key{at} new")), "OK");
+        begin.elapsed() >= 2 * BACKUP_DELAY
+    };
+    // Those of which the two distant members are the owners.
+    assert!((0..100).filter(is_slow).count() >= 12);
 }
 
 #[test]

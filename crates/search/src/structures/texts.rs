@@ -4,7 +4,7 @@
 //! postings of removed rows stay until [`Texts::vacuum`].
 
 use crate::structures::column::{Column, PAGE};
-use crate::structures::postings::{Posting, PostingCursor, Postings};
+use crate::structures::postings::{GROUP_ROWS, List, Posting, PostingCursor, Postings};
 use crate::structures::terms::{TermId, Terms};
 use crate::text::{Language, Tokens};
 use std::mem::size_of;
@@ -15,14 +15,28 @@ const STEM_MARK: u8 = b'+';
 /// Share of a field's weight that counts for stems.
 const STEM_SHARE: f64 = 0.2;
 
+/// Occurrences for which memory is kept between documents.
+const KEPT_OCCURRENCES: usize = 1 << 12;
+
+/// Words and bytes of a batch.
+const BATCH_WORDS: usize = 64;
+const BATCH_BYTES: usize = 1024;
+
+/// A stem that is not known.
+const UNKNOWN: TermId = TermId::MAX;
+
 /// Marks a document, in its largest frequency, that was added and not removed.
 const PRESENT: u32 = 1 << 31;
 
 /// Removed documents below which nothing is vacuumed.
 const REMOVED_MIN: usize = 64;
 
-/// Occurrences for which memory is kept between documents.
-const KEPT_OCCURRENCES: usize = 1 << 16;
+/// Places of a vacuum from this on are pages of the dictionary.
+const FIRST_PAGE: usize = usize::MAX / 2;
+
+/// Postings that count as much as a term, or a page of terms, in a vacuum.
+const TERM_WORK: usize = 4;
+const PAGE_WORK: usize = 4096;
 
 /// A text of a document.
 #[derive(Clone, Copy, Debug)]
@@ -66,36 +80,104 @@ impl StoredDetails {
     }
 }
 
+/// Entry of a term in the dictionary.
+#[derive(Clone, Copy, Debug)]
+pub struct TermEntry {
+    list: List,
+    /// A word's stem in the index's language, itself if it has none, or [`UNKNOWN`]. A stem has the
+    /// number of words that refer to it.
+    stem: u32,
+}
+
+impl Default for TermEntry {
+    fn default() -> Self {
+        Self { list: List::default(), stem: UNKNOWN }
+    }
+}
+
 /// Texts of an index.
 #[derive(Debug, Default)]
 pub struct Texts {
-    terms: Terms,
-    postings: Vec<Postings>,
-    /// The stem of each term in the index's language; itself if it has none, the largest number
-    /// if it is not known.
-    stems: Vec<TermId>,
+    terms: Terms<TermEntry>,
+    postings: Postings,
     language: Language,
     lengths: Column<Length>,
     /// Upper bound of the rows.
     end: u32,
-    has_masks: bool,
+    has_fields: bool,
     lacks_frequencies: bool,
-    lacks_positions: bool,
     /// Number of postings.
     records: usize,
     documents: usize,
     words: u64,
     removed: usize,
-    posting_bytes: usize,
+    /// Place of a vacuum within the list of its next term.
+    group: usize,
     scratch: Scratch,
 }
 
 /// Occurrences of one document, collected by term.
 #[derive(Debug, Default)]
 struct Scratch {
-    /// (term, position, field), in the order of the text.
-    found: Vec<(TermId, u32, u8)>,
+    /// Term in the upper half, position in the lower.
+    found: Vec<u64>,
+    /// Last position of each text, and its number.
+    ends: Vec<(u32, usize)>,
     positions: Vec<u32>,
+    token: Vec<u8>,
+    batch: Batch,
+}
+
+/// Words that are looked up together.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// End of each word in the bytes.
+    ends: Vec<usize>,
+    hashes: Vec<u64>,
+    ids: Vec<TermId>,
+}
+
+impl Batch {
+    fn push(&mut self, word: &[u8], hash: u64) {
+        self.bytes.extend_from_slice(word);
+        self.ends.push(self.bytes.len());
+        self.hashes.push(hash);
+    }
+
+    fn is_full(&self) -> bool {
+        self.ends.len() >= BATCH_WORDS || self.bytes.len() >= BATCH_BYTES
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * BATCH_BYTES);
+        self.ends.clear();
+        self.hashes.clear();
+    }
+
+    fn footprint(&self) -> usize {
+        self.bytes.capacity()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.hashes.capacity() * size_of::<u64>()
+            + self.ids.capacity() * size_of::<TermId>()
+    }
+}
+
+impl Scratch {
+    fn footprint(&self) -> usize {
+        self.found.capacity() * size_of::<u64>()
+            + self.ends.capacity() * size_of::<(u32, usize)>()
+            + self.positions.capacity() * size_of::<u32>()
+            + self.token.capacity()
+            + self.batch.footprint()
+    }
+
+    fn shrink(&mut self) {
+        if self.found.capacity() > KEPT_OCCURRENCES || self.token.capacity() > KEPT_OCCURRENCES {
+            *self = Self::default();
+        }
+    }
 }
 
 impl Texts {
@@ -107,9 +189,9 @@ impl Texts {
     /// Texts, most of which are in `language`, of which these details are stored.
     pub fn storing(details: StoredDetails, language: Language) -> Self {
         Self {
-            has_masks: details.fields,
+            postings: Postings::storing(details.positions),
+            has_fields: details.fields,
             lacks_frequencies: !details.frequencies,
-            lacks_positions: !details.positions,
             language,
             ..Self::default()
         }
@@ -117,24 +199,17 @@ impl Texts {
 
     /// Stores the fields of words from now on; words so far are those of the first field.
     pub fn store_fields(&mut self) {
-        if std::mem::replace(&mut self.has_masks, true) {
-            return;
-        }
-        for postings in &mut self.postings {
-            self.posting_bytes -= postings.footprint();
-            *postings = postings.with_masks();
-            self.posting_bytes += postings.footprint();
-        }
+        self.has_fields = true;
     }
 
     /// Whether the fields of words are stored.
     pub fn has_fields(&self) -> bool {
-        self.has_masks
+        self.has_fields
     }
 
     /// Whether positions of words are stored.
     pub fn has_positions(&self) -> bool {
-        !self.lacks_positions
+        self.postings.has_positions()
     }
 
     /// Number of postings, those of removed documents included until the next vacuum.
@@ -144,11 +219,11 @@ impl Texts {
 
     /// Bytes of the postings.
     pub fn posting_bytes(&self) -> usize {
-        self.posting_bytes
+        self.postings.footprint()
     }
 
-    /// The dictionary.
-    pub fn terms(&self) -> &Terms {
+    /// The dictionary. Numbers of terms are valid until the next change.
+    pub fn terms(&self) -> &Terms<TermEntry> {
         &self.terms
     }
 
@@ -171,21 +246,32 @@ impl Texts {
 
     /// Number of documents that contain a term, removed ones included until the next vacuum.
     pub fn frequency(&self, term: TermId) -> usize {
-        self.postings.get(term as usize).map_or(0, Postings::len)
+        self.terms.value(term).map_or(0, |entry| self.postings.len(&entry.list))
     }
 
     /// A cursor over the documents of a term.
     pub fn cursor(&self, term: TermId) -> Option<PostingCursor<'_>> {
-        Some(PostingCursor::new(self.postings.get(term as usize)?, self.has_masks))
+        Some(self.postings.cursor(&self.terms.value(term)?.list))
     }
 
     /// Bytes on the heap.
     pub fn footprint(&self) -> usize {
-        self.terms.footprint()
-            + self.postings.capacity() * size_of::<Postings>()
-            + self.posting_bytes
-            + self.stems.capacity() * size_of::<TermId>()
-            + self.lengths.footprint()
+        self.footprints().into_iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Bytes on the heap by structure.
+    pub fn footprints(&self) -> [(&'static str, usize); 7] {
+        let [texts, records, tables] = self.terms.footprints();
+        let [blocks, directories, scratch] = self.postings.footprints();
+        [
+            ("texts of terms", texts),
+            ("records of terms", records),
+            ("hash tables", tables),
+            ("postings", blocks),
+            ("directories of long lists", directories),
+            ("lengths of documents", self.lengths.footprint()),
+            ("scratch memory", scratch + self.scratch.footprint()),
+        ]
     }
 
     /// Adds a document. Returns false, and adds nothing, if its row is not above all others or the
@@ -202,8 +288,8 @@ impl Texts {
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.found.clear();
-        let words = self.collect(texts, language, is_stop_word, &mut scratch.found);
-        let is_added = words.is_some();
+        scratch.ends.clear();
+        let words = self.collect(texts, language, is_stop_word, &mut scratch);
         if let Some(words) = words {
             let frequency_max = self.post(row, texts, &mut scratch);
             self.end = row.saturating_add(1);
@@ -212,10 +298,9 @@ impl Texts {
             self.documents += 1;
             self.words += u64::from(words);
         }
-        scratch.found.shrink_to(KEPT_OCCURRENCES);
-        scratch.positions.shrink_to(KEPT_OCCURRENCES);
+        scratch.shrink();
         self.scratch = scratch;
-        is_added
+        words.is_some()
     }
 
     /// Collects occurrences of terms and stems. Returns the weighted number of words.
@@ -224,61 +309,90 @@ impl Texts {
         texts: &[FieldText<'_>],
         language: Language,
         is_stop_word: &dyn Fn(&[u8]) -> bool,
-        found: &mut Vec<(TermId, u32, u8)>,
+        scratch: &mut Scratch,
     ) -> Option<u32> {
-        let mut position = 0u32;
-        let mut words = 0u32;
-        for text in texts {
-            let field = u8::try_from(text.field).unwrap_or(127).min(127);
+        let (mut position, mut words) = (0u32, 0u32);
+        for (number, text) in texts.iter().enumerate() {
+            let start = position;
             if text.text.is_empty() && text.indexes_empty {
-                position += 1;
-                words = words.saturating_add(weight_of(text, 1.0));
-                found.push((self.intern(b"")?, position, field));
+                position = position.checked_add(1)?;
+                let (term, _) = self.terms.insert(b"")?;
+                scratch.found.push(occurrence(term, position));
             }
-            let mut tokens = Tokens::new(text.text);
+            let mut tokens = Tokens::with_buffer(text.text, std::mem::take(&mut scratch.token));
+            let mut batch = std::mem::take(&mut scratch.batch);
+            batch.clear();
             while let Some((token, _)) = tokens.token() {
                 if is_stop_word(token) {
                     continue;
                 }
-                position += 1;
-                words = words.saturating_add(weight_of(text, 1.0));
-                let term = self.intern(token)?;
-                found.push((term, position, field));
-                if !text.has_stems {
-                    continue;
-                }
-                let stem = match self.stems[term as usize] {
-                    stem if stem != TermId::MAX && language == self.language => stem,
-                    _ => self.learn_stem(term, token, language)?,
-                };
-                if stem != term {
-                    found.push((stem, position, field));
+                batch.push(token, self.terms.hash(token));
+                if batch.is_full() {
+                    position = self.collect_batch(&mut batch, text, language, position, scratch)?;
                 }
             }
+            position = self.collect_batch(&mut batch, text, language, position, scratch)?;
+            (scratch.token, scratch.batch) = (tokens.into_buffer(), batch);
+            scratch.ends.push((position, number));
+            let count = u64::from(position - start) * u64::from(weight_of(text, 1.0));
+            words = words.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         }
         Some(words)
     }
 
-    fn intern(&mut self, word: &[u8]) -> Option<TermId> {
-        let (term, is_new) = self.terms.insert(word)?;
-        if is_new {
-            self.postings.push(Postings::default());
-            self.stems.push(TermId::MAX);
+    /// Collects the occurrences of a batch of words after a position, and empties it. Returns the
+    /// last position.
+    fn collect_batch(
+        &mut self,
+        batch: &mut Batch,
+        text: &FieldText<'_>,
+        language: Language,
+        mut position: u32,
+        scratch: &mut Scratch,
+    ) -> Option<u32> {
+        let is_usual = language == self.language;
+        self.terms.likely(&batch.hashes, &mut batch.ids);
+        let mut start = 0;
+        for ((&end, &hash), &likely) in batch.ends.iter().zip(&batch.hashes).zip(&batch.ids) {
+            let token = batch.bytes.get(start..end)?;
+            start = end;
+            position = position.checked_add(1)?;
+            let term = self.terms.insert_likely(token, hash, likely)?;
+            scratch.found.push(occurrence(term, position));
+            if !text.has_stems {
+                continue;
+            }
+            let known = self.terms.value(term).map_or(UNKNOWN, |entry| entry.stem);
+            let stem = if is_usual && known != UNKNOWN {
+                known
+            } else {
+                self.learn_stem(term, token, language)?
+            };
+            if stem != term {
+                scratch.found.push(occurrence(stem, position));
+            }
         }
-        Some(term)
+        batch.clear();
+        Some(position)
     }
 
     /// Finds the stem of a term; the term itself if the stem is no other word.
     fn learn_stem(&mut self, term: TermId, token: &[u8], language: Language) -> Option<TermId> {
+        let is_usual = language == self.language;
         let stem = match language.stem(token) {
             Some(stem) if stem != token => {
                 let marked = [&[STEM_MARK], &stem[..]].concat();
-                self.intern(&marked)?
+                let (stem, is_new) = self.terms.insert(&marked)?;
+                if let Some(entry) = self.terms.value_mut(stem) {
+                    let references = if is_new { 0 } else { entry.stem };
+                    entry.stem = references + u32::from(is_usual);
+                }
+                stem
             }
             _ => term,
         };
-        if language == self.language {
-            self.stems[term as usize] = stem;
+        if is_usual && let Some(entry) = self.terms.value_mut(term) {
+            entry.stem = stem;
         }
         Some(stem)
     }
@@ -286,32 +400,75 @@ impl Texts {
     /// Posts the collected occurrences. Returns the largest frequency.
     fn post(&mut self, row: u32, texts: &[FieldText<'_>], scratch: &mut Scratch) -> u32 {
         scratch.found.sort_unstable();
+        self.touch(&scratch.found);
+        let is_plain = texts.len() <= 1 && texts.iter().all(|text| weight_of(text, 1.0) == 1);
+        let plain_mask = texts.first().map_or(1, mask_of);
+        let mut posted = 0;
         let mut frequency_max = 0;
-        for occurrences in scratch.found.chunk_by(|one, other| one.0 == other.0) {
-            let is_stem = self.terms.text(occurrences[0].0).first() == Some(&STEM_MARK);
-            let mut mask = 0u128;
-            let mut frequency = 0u32;
+        for occurrences in scratch.found.chunk_by(|one, other| one >> 32 == other >> 32) {
+            let term = (occurrences[0] >> 32) as TermId;
             scratch.positions.clear();
-            for &(_, position, field) in occurrences {
-                mask |= 1 << field;
-                let text = texts.iter().find(|text| text.field == usize::from(field));
-                let share = if is_stem { STEM_SHARE } else { 1.0 };
-                frequency = frequency.saturating_add(text.map_or(1, |text| weight_of(text, share)));
-                if !self.lacks_positions {
-                    scratch.positions.push(position);
-                }
-            }
+            scratch.positions.extend(occurrences.iter().map(|&occurrence| occurrence as u32));
+            let positions = &scratch.positions[..];
+            let (mut frequency, mut mask) = if is_plain {
+                (positions.len() as u32, plain_mask)
+            } else {
+                self.weigh(term, positions, texts, &scratch.ends)
+            };
             frequency_max = frequency_max.max(frequency);
             if self.lacks_frequencies {
                 frequency = 1;
             }
-            let posting = Posting { row, frequency, mask, positions: &scratch.positions };
-            let postings = &mut self.postings[occurrences[0].0 as usize];
-            let grown = postings.push(&posting, self.has_masks);
-            self.posting_bytes = self.posting_bytes.saturating_add_signed(grown);
-            self.records += 1;
+            if !self.has_fields {
+                mask = 1;
+            }
+            let posting = Posting { row, frequency, mask, positions };
+            if let Some(entry) = self.terms.value_mut(term) {
+                posted += usize::from(self.postings.push(&mut entry.list, &posting));
+            }
         }
+        self.records += posted;
         frequency_max
+    }
+
+    /// Reads the ends of the lists that postings are added to.
+    fn touch(&self, found: &[u64]) {
+        let mut last = None;
+        let mut touched = 0;
+        for occurrence in found {
+            let term = (occurrence >> 32) as TermId;
+            if last.replace(term) != Some(term)
+                && let Some(entry) = self.terms.value(term)
+            {
+                touched ^= self.postings.touch(&entry.list);
+            }
+        }
+        std::hint::black_box(touched);
+    }
+
+    /// Weighted frequency and fields of a term at positions of a document.
+    fn weigh(
+        &self,
+        term: TermId,
+        positions: &[u32],
+        texts: &[FieldText<'_>],
+        ends: &[(u32, usize)],
+    ) -> (u32, u128) {
+        let share = if self.is_stem(term) { STEM_SHARE } else { 1.0 };
+        let (mut frequency, mut mask) = (0u32, 0);
+        let mut ends = ends.iter().peekable();
+        for &position in positions {
+            while ends.next_if(|(end, _)| *end < position).is_some() {}
+            if let Some(text) = ends.peek().and_then(|(_, number)| texts.get(*number)) {
+                frequency = frequency.saturating_add(weight_of(text, share));
+                mask |= mask_of(text);
+            }
+        }
+        (frequency, mask)
+    }
+
+    fn is_stem(&self, term: TermId) -> bool {
+        self.terms.text(term).first() == Some(&STEM_MARK)
     }
 
     /// Removes a document, if it is there. Its length and its postings stay until the next vacuum.
@@ -333,32 +490,56 @@ impl Texts {
 
     /// Begins a vacuum: documents that are removed from now on are those of the next.
     pub fn begin_vacuum(&mut self) {
-        self.removed = 0;
+        (self.removed, self.group) = (0, 0);
     }
 
-    /// Drops postings of rows that are not `kept` from the lists of terms, from one term on until
-    /// about `budget` postings were looked at. Returns the next term; none at the end.
+    /// Drops postings of rows that are not `kept` and terms without postings, and joins sparse
+    /// pages, from a place on until about `budget` postings were looked at. Returns the next place;
+    /// none at the end. The first place is 0.
     pub fn vacuum(
         &mut self,
         from: usize,
         budget: usize,
         kept: &dyn Fn(u32) -> bool,
     ) -> Option<usize> {
-        let mut looked_at = 0;
-        for at in from..self.postings.len() {
-            if looked_at >= budget {
-                return Some(at);
+        let mut place = from;
+        let mut work = 0;
+        while work < budget {
+            if place < self.terms.end() {
+                work += TERM_WORK + self.vacuum_group(&mut place, kept);
+                continue;
             }
-            let postings = &mut self.postings[at];
-            let (before, len) = (postings.footprint(), postings.len());
-            looked_at += 1 + len;
-            postings.retain(self.has_masks, kept);
-            self.records -= len - postings.len();
-            let after = postings.footprint();
-            // A rewritten list may have more spare room than before.
-            self.posting_bytes = (self.posting_bytes + after).saturating_sub(before);
+            let page = place.saturating_sub(FIRST_PAGE);
+            if page >= self.terms.pages() {
+                self.scratch = Scratch::default();
+                return None;
+            }
+            self.terms.compact_page(page);
+            place = FIRST_PAGE + page + 1;
+            work += PAGE_WORK;
         }
-        None
+        Some(place)
+    }
+
+    /// Vacuums a group of the list of a term. Returns an upper bound of the postings looked at.
+    fn vacuum_group(&mut self, place: &mut usize, kept: &dyn Fn(u32) -> bool) -> usize {
+        let term = *place as TermId;
+        let group = std::mem::take(&mut self.group);
+        let Some(entry) = self.terms.value_mut(term) else {
+            *place += 1;
+            return 0;
+        };
+        let before = self.postings.len(&entry.list);
+        let next = self.postings.vacuum(&mut entry.list, group, &mut |row| kept(row));
+        self.records -= before - self.postings.len(&entry.list);
+        match next {
+            Some(group) => self.group = group,
+            None => {
+                *place += 1;
+                self.drop_unused(term);
+            }
+        }
+        before.min(GROUP_ROWS)
     }
 
     /// Frees lengths of documents by pages of rows that are `over`.
@@ -369,11 +550,44 @@ impl Texts {
             }
         }
     }
+
+    /// Removes a term that has no postings, and its stem if that has none either.
+    fn drop_unused(&mut self, term: TermId) {
+        let Some(entry) = self.terms.value(term) else { return };
+        let (len, stem) = (self.postings.len(&entry.list), entry.stem);
+        if len > 0 {
+            return;
+        }
+        if self.is_stem(term) {
+            if stem == 0 {
+                self.terms.remove(term);
+            }
+            return;
+        }
+        self.terms.remove(term);
+        if stem == UNKNOWN || stem == term {
+            return;
+        }
+        if let Some(entry) = self.terms.value_mut(stem) {
+            entry.stem = entry.stem.saturating_sub(1);
+            if entry.stem == 0 {
+                self.drop_unused(stem);
+            }
+        }
+    }
+}
+
+fn occurrence(term: TermId, position: u32) -> u64 {
+    u64::from(term) << 32 | u64::from(position)
 }
 
 /// Count of a word of a text: the whole part of a share of the weight, at least 1.
 fn weight_of(text: &FieldText<'_>, share: f64) -> u32 {
     ((text.weight * share) as u32).max(1)
+}
+
+fn mask_of(text: &FieldText<'_>) -> u128 {
+    1 << text.field.min(127)
 }
 
 #[cfg(test)]

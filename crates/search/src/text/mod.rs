@@ -1,7 +1,9 @@
 //! Texts: from bytes to the terms that are indexed.
 
 mod stem;
+mod stop_words;
 mod tokens;
 
 pub use stem::{Language, STEMMED_LEN_MIN};
-pub use tokens::{STOP_WORDS, Tokens, fold};
+pub use stop_words::{STOP_WORDS, StopWords};
+pub use tokens::{Tokens, fold};

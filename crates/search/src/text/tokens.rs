@@ -6,13 +6,6 @@
 
 use std::borrow::Cow;
 
-/// Words that are not indexed unless an index names its own.
-pub const STOP_WORDS: [&str; 33] = [
-    "a", "is", "the", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into",
-    "it", "no", "not", "of", "on", "or", "such", "that", "their", "then", "there", "these", "they",
-    "this", "to", "was", "will", "with",
-];
-
 const SEPARATOR: u8 = 1;
 const VANISHES: u8 = 2;
 const UPPER: u8 = 4;
@@ -50,30 +43,38 @@ pub struct Tokens<'t> {
 impl<'t> Tokens<'t> {
     /// Tokens of `text`.
     pub fn new(text: &'t [u8]) -> Self {
-        Self { text, at: 0, changed: Vec::new() }
+        Self::with_buffer(text, Vec::new())
+    }
+
+    /// Like [`Self::new`], with memory for tokens that differ from the text.
+    pub fn with_buffer(text: &'t [u8], buffer: Vec<u8>) -> Self {
+        Self { text, at: 0, changed: buffer }
+    }
+
+    /// The memory for tokens.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.changed
     }
 
     /// The next token, folded, and the offset of its first byte.
+    #[inline]
     pub fn token(&mut self) -> Option<(&[u8], usize)> {
         loop {
-            while CLASSES[usize::from(*self.text.get(self.at)?)] & SEPARATOR != 0 {
-                self.at += 1;
-            }
-            let start = self.at;
+            let is_part = |byte: &u8| CLASSES[usize::from(*byte)] & SEPARATOR == 0;
+            let start = self.at + self.text.get(self.at..)?.iter().position(is_part)?;
             let mut special = 0;
-            while let Some(&byte) = self.text.get(self.at) {
-                let class = CLASSES[usize::from(byte)];
-                if class & SEPARATOR != 0 {
-                    break;
-                }
+            let ends = |byte: &u8| {
+                let class = CLASSES[usize::from(*byte)];
                 special |= class;
-                if class == BACKSLASH && self.is_escape(self.at) {
-                    self.at += 1;
-                }
-                self.at += 1;
+                class & (SEPARATOR | BACKSLASH) != 0
+            };
+            let rest = &self.text[start..];
+            let mut end = start + rest.iter().position(ends).unwrap_or(rest.len());
+            if special & BACKSLASH != 0 {
+                end = self.end_with_escapes(end, &mut special);
             }
-            let end = self.at.min(self.text.len());
-            if special == 0 {
+            self.at = end;
+            if special & !SEPARATOR == 0 {
                 return Some((&self.text[start..end], start));
             }
             self.rewrite(start, end, special);
@@ -81,6 +82,22 @@ impl<'t> Tokens<'t> {
                 return Some((&self.changed, start));
             }
         }
+    }
+
+    /// The end of a token with a backslash at `at`.
+    fn end_with_escapes(&self, mut at: usize, special: &mut u8) -> usize {
+        while let Some(&byte) = self.text.get(at) {
+            let class = CLASSES[usize::from(byte)];
+            if class & SEPARATOR != 0 {
+                break;
+            }
+            *special |= class;
+            if class == BACKSLASH && self.is_escape(at) {
+                at += 1;
+            }
+            at += 1;
+        }
+        at.min(self.text.len())
     }
 
     fn is_escape(&self, at: usize) -> bool {
@@ -91,6 +108,11 @@ impl<'t> Tokens<'t> {
 
     fn rewrite(&mut self, start: usize, end: usize, special: u8) {
         self.changed.clear();
+        if special & !SEPARATOR == UPPER {
+            self.changed.extend_from_slice(&self.text[start..end]);
+            self.changed.make_ascii_lowercase();
+            return;
+        }
         let mut at = start;
         while at < end {
             let class = CLASSES[usize::from(self.text[at])];

@@ -4,6 +4,7 @@
 //! The agent never blocks: bytes that a link does not take are kept (`links.rs`), and a command
 //! with an unreachable primary is deferred (`deferred.rs`).
 
+use super::full::ShownFull;
 use super::jobs::Job;
 use super::links::Linked;
 use super::logs::PendingWaits;
@@ -113,6 +114,8 @@ pub(super) struct Agent {
     pub(super) answering: Answering,
     /// Members on other hosts.
     pub(super) elsewhere: NodeSet,
+    /// Members without memory as logged.
+    pub(super) shown_full: ShownFull,
     /// Whether the other members were notified that this server keeps data on disk.
     keeps_data: bool,
     /// By worker.
@@ -172,6 +175,7 @@ impl Agent {
             complained: BTreeMap::new(),
             answering: Answering::default(),
             elsewhere: NodeSet::default(),
+            shown_full: ShownFull::default(),
         }
     }
 
@@ -229,6 +233,7 @@ impl Agent {
             }
         }
         self.note_answering();
+        self.note_full();
         // Other members' commands wait in the sockets until the lease is renewed.
         if !self.membership.is_renewing() {
             has_more |= self.receive_all();

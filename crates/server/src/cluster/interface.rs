@@ -76,6 +76,14 @@ impl Cluster for Membership {
         self.own.holds_all()
     }
 
+    fn has_full_owners(&self) -> bool {
+        self.own.has_full_owners()
+    }
+
+    fn has_full_owner(&self, slot: HashSlot) -> bool {
+        self.own.has_full_owner(slot)
+    }
+
     fn note_slots(&self, slots: &[HashSlot]) {
         note_slots(slots);
     }

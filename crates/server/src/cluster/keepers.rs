@@ -1,8 +1,9 @@
 //! Members that may keep the changes of their commands for hash slots that they do not own, so
 //! that they are answered without waiting for another owner.
 //!
-//! A member on this member's host may not: both would be lost together. No member may keep changes
-//! of slots with silent other owners: if this member and the origin are cut off together, changes
+//! A member on this member's host may not: both would be lost together. With `appendfsync always`
+//! none may: if all members stop, a slot continues with an owner's log. Nor may any keep changes of
+//! slots with silent other owners: if this member and the origin are cut off together, changes
 //! acknowledged within [`SILENCE_MAX`] are lost.
 
 use super::agent::Agent;
@@ -24,7 +25,10 @@ impl Agent {
         let linked = self.linked.values().map(|linked| linked.link.peer.node);
         let lanes = self.node.lanes();
         let answering = self.answering.of(lanes, linked, SILENCE_MAX, Instant::now());
-        lanes.set_keepers(self.elsewhere, answering);
+        // The log of an owner is to have everything that was acknowledged.
+        let is_strict = self.machine.exec.ks.is_strict();
+        let keepers = if is_strict { NodeSet::default() } else { self.elsewhere };
+        lanes.set_keepers(keepers, answering);
     }
 
     /// Looks which members are on other hosts.

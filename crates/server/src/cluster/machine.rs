@@ -21,7 +21,7 @@ use petrel_keyspace::Handle;
 use petrel_net::{Endpoint, Slot};
 use petrel_resp::{Protocol, RespWriter};
 use petrel_table::keys::key_positions;
-use petrel_table::{GateFlags, Place};
+use petrel_table::{Flags, GateFlags, Place};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -244,7 +244,17 @@ impl Machine {
         }
     }
 
-    /// Client that may block in a command outside of a transaction.
+    /// The client of a command that may block: it is outside of a transaction.
+    fn caller_of(
+        &self,
+        command: Option<Command>,
+        tag: Tag,
+        call: &Call<&[u8]>,
+    ) -> Option<Arc<Caller>> {
+        let may_block = command?.spec.flags.contains(Flags::BLOCKING) && !call.is_transaction;
+        may_block.then(|| self.caller(tag, call))
+    }
+
     fn caller(&self, tag: Tag, call: &Call<&[u8]>) -> Arc<Caller> {
         let client = RemoteClient {
             tag,
@@ -294,14 +304,14 @@ impl Host for Machine {
             self.exec.end();
             return Executed::Replied;
         }
-        match call.is_transaction {
-            true => drop(self.call(&[b"MULTI"], &mut session, reply)),
-            false => self.host.caller = Some(self.caller(tag, call)),
+        if call.is_transaction {
+            self.call(&[b"MULTI"], &mut session, reply);
         }
         let mut execution = Execution::Answered;
         for command in &call.commands {
             reply.clear();
             let request = self.exec.prepare(command, None);
+            self.host.caller = self.caller_of(request.command, tag, call);
             if let Some(command) = request.command.filter(|&command| is_at_all_primaries(command))
                 && !call.is_transaction
             {

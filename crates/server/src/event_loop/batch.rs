@@ -322,6 +322,19 @@ impl Batch<'_> {
             let hashes: ArrayVec<KeyHash, AHEAD> = requests.iter().filter_map(guess).collect();
             self.exec.prefetch(conn.session.db, hashes.iter().copied(), self.lines);
         }
+        self.exec.ks.keep();
+        let stop = self.execute_prepared(conn, &requests, ends, consumed);
+        self.exec.ks.keep_no_more();
+        stop
+    }
+
+    fn execute_prepared(
+        &mut self,
+        conn: &mut Conn,
+        requests: &[Request<'_>],
+        ends: &[(usize, usize)],
+        consumed: &mut usize,
+    ) -> Option<Stop> {
         for (request, &(_, end)) in requests.iter().zip(ends) {
             if !request.args.is_empty()
                 && let Some(stop) = self.execute_one(conn, request, end - *consumed)

@@ -285,6 +285,10 @@ impl Ownership for Membership {
         self.own.is_copy(key)
     }
 
+    fn has_full_owner(&self, key: &[u8]) -> bool {
+        Ownership::has_full_owner(&*self.own, key) && self.has_lease()
+    }
+
     fn note_evicted(&self, db: u16, key: &[u8]) {
         self.own.note_evicted(db, key);
     }
