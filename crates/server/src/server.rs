@@ -1,7 +1,7 @@
 //! The server as all its workers share it.
 
 use crate::client::{CONNECTION_BYTES, Client, Flag};
-use crate::config::{Config, MaxmemoryPolicy, OnOom, OnTimeout, SharedConfig};
+use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::lifecycle::listening::{Listening, PLAIN};
 use crate::lifecycle::oom::OomScore;
 use crate::lifecycle::process::Process;
@@ -27,7 +27,7 @@ use crate::state::worker_link::WorkerLink;
 use crate::tls::{Settings, Trouble};
 pub use crate::unix_time::{unix_ms, unix_now};
 use parking_lot::Mutex;
-use petrel_commands::{Blocked, CuckooDefaults, Registry, SearchDefaults, ServerState, Shared};
+use petrel_commands::{Blocked, CuckooDefaults, Registry, ServerState, Shared};
 use petrel_keyspace::{Keyspace, Options, Policy, TypeLimits};
 use petrel_net::{Endpoint, have_ended};
 use std::collections::HashMap;
@@ -249,24 +249,6 @@ impl Server {
         scripts.slow_ms.store(config.busy_reply_threshold.unsigned_abs(), Relaxed);
         scripts.memory_max.store(config.script_memory_limit as usize, Relaxed);
         self.backups.configure(config);
-    }
-
-    fn configure_search(&self, config: &Config) {
-        let most = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
-        self.commands.search.settings.set(SearchDefaults {
-            timeout_ms: config.search_timeout,
-            fails_on_timeout: config.search_on_timeout == OnTimeout::Fail,
-            search_results_max: most(config.search_max_search_results),
-            aggregate_results_max: most(config.search_max_aggregate_results),
-            dialect: config.search_default_dialect,
-            cursor_idle_ms: config.search_cursor_max_idle,
-            cursors_max: config.search_index_cursor_limit,
-            on_oom: match config.search_on_oom {
-                OnOom::Ignore => petrel_commands::OnOom::Ignore,
-                OnOom::Return => petrel_commands::OnOom::Return,
-                OnOom::Fail => petrel_commands::OnOom::Fail,
-            },
-        });
     }
 
     /// Number for a new connection.

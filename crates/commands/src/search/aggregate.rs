@@ -4,19 +4,24 @@
 //! |---|---|
 //! | `options` | steps and options |
 //! | `job` | an aggregation with all that it owns, which a cursor keeps |
+//! | `run` | its run: documents, time, memory |
 //! | `walk` | the query's documents, in steps that hold the index |
 //! | `documents` | values read from hashes |
 //! | `reply` | replies |
-//! | `cursors` | `FT.CURSOR`, and cursors between its calls |
+//! | `store` | cursors between two reads |
+//! | `cursors` | `FT.CURSOR` |
 
 mod cursors;
 mod documents;
 mod job;
 mod options;
 mod reply;
+mod run;
+mod store;
 mod walk;
 
-pub(super) use cursors::{Cursors, cursor};
+pub(super) use cursors::cursor;
+pub(super) use store::Cursors;
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -45,7 +50,7 @@ pub(super) fn aggregate(ctx: &mut Ctx<'_>) -> Outcome {
     let plan = Plan::new(&options.steps, &index.schema, options.adds_scores, results_max);
     let plan = Arc::new(plan.map_err(Fail::new)?);
     if options.cursor.is_some() {
-        ctx.exec.shared.search.cursors.refuse_more(ctx, index.live.id)?;
+        cursors::refuse_more(ctx, index.live.id)?;
     }
     ctx.exec.ks.wait_for_indexes();
     let now_ms = ctx.exec.ks.now_ms();

@@ -10,7 +10,7 @@ use petrel_search::index::texts::TextRules;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Error of a user who may not read all keys of an index.
+/// Error of a user without permission to read all keys of an index.
 pub(super) const NO_PERMISSION: Fail =
     Fail::fixed("NOPERM User does not have the required permissions to query the index");
 

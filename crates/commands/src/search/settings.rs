@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct SearchDefaults {
     /// Milliseconds after which a query ends; 0 for never.
     pub timeout_ms: u64,
-    /// Whether a query that ends early fails; else it returns what it has found.
+    /// Whether a query that ends early fails; else it returns the result so far.
     pub fails_on_timeout: bool,
     /// Maximum number of results of `FT.SEARCH`.
     pub search_results_max: u64,
@@ -21,19 +21,19 @@ pub struct SearchDefaults {
     pub cursor_idle_ms: u64,
     /// Maximum number of cursors of an index.
     pub cursors_max: u64,
-    /// What a query does that finds the memory limit exceeded.
+    /// Reaction of an aggregation to an exceeded memory limit.
     pub on_oom: OnOom,
 }
 
-/// What an aggregation does that finds the memory limit exceeded.
+/// Reaction of an aggregation to an exceeded memory limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum OnOom {
-    /// It goes on.
+    /// Continue.
     Ignore,
-    /// It returns what it has computed, with a warning.
+    /// Return the result so far, with a warning.
     #[default]
     Return,
-    /// It fails.
+    /// Fail.
     Fail,
 }
 
@@ -130,7 +130,7 @@ impl SearchSettings {
         usize::try_from(self.cursors_max.load(Relaxed)).unwrap_or(usize::MAX)
     }
 
-    /// What an aggregation does that finds the memory limit exceeded.
+    /// Reaction of an aggregation to an exceeded memory limit.
     pub fn on_oom(&self) -> OnOom {
         match self.on_oom.load(Relaxed) {
             0 => OnOom::Ignore,

@@ -19,8 +19,6 @@ const NUMBERS: [&str; 10] = ["0", "1", "-1", "2.5", "10", "100", "1e3", "-0.5", 
 #[derive(Clone)]
 struct Name {
     name: String,
-    /// Whether documents may lack it.
-    is_loaded: bool,
 }
 
 fn draw_text(random: &mut Random) -> String {
@@ -119,7 +117,7 @@ impl Drawn {
             0 if !self.is_grouped => {
                 let name = random.pick(&["t", "g", "n", "m", "x", "u"]);
                 self.push(&["LOAD", "1", &format!("@{name}")]);
-                self.names.push(Name { name: name.to_string(), is_loaded: true });
+                self.names.push(Name { name: name.to_string() });
             }
             // An error ends the run, so it matters which row comes first.
             1..=3 if self.is_grouped && !self.is_sorted => {}
@@ -144,7 +142,7 @@ impl Drawn {
         self.made += 1;
         let name = format!("y{}", self.made);
         self.push(&["APPLY", &expression, "AS", &name]);
-        self.names.push(Name { name, is_loaded: true });
+        self.names.push(Name { name });
     }
 
     fn sort(&mut self, random: &mut Random) {
@@ -190,8 +188,7 @@ impl Drawn {
         let count = by.len().to_string();
         self.push(&["GROUPBY", &count]);
         self.words.extend(by.iter().map(|name| format!("@{name}")));
-        let mut after: Vec<Name> =
-            by.iter().map(|name| Name { name: name.clone(), is_loaded: true }).collect();
+        let mut after: Vec<Name> = by.iter().map(|name| Name { name: name.clone() }).collect();
         for _ in 0..random.below(4) {
             let Some(name) = self.pick(random) else { break };
             let name = format!("@{name}");
@@ -216,7 +213,7 @@ impl Drawn {
                 }
             }
             self.push(&["AS", &result]);
-            after.push(Name { name: result, is_loaded: true });
+            after.push(Name { name: result });
         }
         if random.below(4) == 0
             && let Some(name) = self.pick(random)
@@ -324,7 +321,7 @@ fn round(random: &mut Random, redis: &Redis, resp3: bool) -> usize {
                 || create.contains(&format!("{name} NUMERIC SORTABLE"))
                 || random.below(12) == 0
             {
-                names.push(Name { name: name.to_string(), is_loaded: false });
+                names.push(Name { name: name.to_string() });
             }
         }
         let mut drawn =

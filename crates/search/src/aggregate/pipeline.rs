@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::mem::size_of;
 use std::sync::Arc;
 
-/// Number of names of `LOAD *` whose order all rows share.
+/// Number of names of `LOAD *` in a common order of all rows.
 const ORDERED_NAMES_MAX: usize = 1024;
 
 /// A row.
@@ -144,7 +144,7 @@ impl Pipeline {
         self.bytes + names as i64 + groups.sum::<i64>()
     }
 
-    /// The count that a reply shows first, which begins anew then.
+    /// Takes the count that a reply shows first, and resets it.
     pub fn take_total(&mut self) -> usize {
         let total = self.shown_total.take().unwrap_or(self.total);
         self.total = 0;

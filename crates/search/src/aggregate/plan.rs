@@ -18,7 +18,7 @@ const SCORE: &[u8] = b"__score";
 /// A resolved aggregation.
 #[derive(Debug)]
 pub struct Plan {
-    /// Fields whose values the index has, with their slots.
+    /// Fields with values in the index, and their slots.
     pub columns: Vec<(usize, usize)>,
     /// Slot of the document's score.
     pub score: Option<usize>,
@@ -28,7 +28,7 @@ pub struct Plan {
     pub reads_documents: bool,
     /// Whether rows have the keys of their documents.
     pub keeps_keys: bool,
-    /// Number of results of a page without an order. A cursor is not over once it gave so many.
+    /// Number of results of a page without an order. A cursor is not over after that many.
     pub page: Option<usize>,
     /// Slot of the first property that results are sorted by.
     pub sort_key: Option<usize>,
@@ -258,7 +258,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The slot of a property, whose value is loaded if it must be.
+    /// The slot of a property; its value is loaded if it must be.
     fn property(&mut self, name: &[u8]) -> Option<usize> {
         if let Some(slot) = self.lookup.find(name) {
             return Some(slot);
@@ -369,7 +369,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Ends the steps whose rows have the same slots.
+    /// Ends a run of steps with the same slots.
     fn end_phase(&mut self) {
         let slots = self.lookup.slots();
         match self.group {

@@ -44,7 +44,7 @@ pub struct LoadedField<'a> {
 pub struct Reduce<'a> {
     /// Name of the function, as it was written.
     pub function: &'a [u8],
-    /// Its arguments.
+    /// Arguments of the function.
     pub arguments: &'a [&'a [u8]],
     /// Name of the result.
     pub name: Option<&'a [u8]>,

@@ -2,15 +2,17 @@
 //! and `CONFIG SET` of `search-*`.
 
 use super::config::set_parameters;
+use crate::config::{Config, OnOom, OnTimeout};
 use crate::host::ServerHost;
+use crate::server::Server;
 use petrel_commands::integer;
-use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use petrel_commands::{CommandSpec, Ctx, Fail, Outcome, SearchDefaults};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
 
 pub const FT_CONFIG: CommandSpec = CommandSpec::new(&meta::FT_CONFIG, config);
 
-/// A parameter: its name, that in the configuration, and what it is.
+/// A parameter: its older name, its source and a description.
 struct Parameter {
     name: &'static str,
     source: Source,
@@ -210,4 +212,25 @@ fn set(ctx: &mut Ctx<'_>, option: &[u8], values: &[&[u8]]) -> Outcome {
         _ => ctx.reply.simple("EXCESSARGS"),
     }
     Ok(())
+}
+
+impl Server {
+    /// Sets the query engine's parameters.
+    pub(crate) fn configure_search(&self, config: &Config) {
+        let most = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
+        self.commands.search.settings.set(SearchDefaults {
+            timeout_ms: config.search_timeout,
+            fails_on_timeout: config.search_on_timeout == OnTimeout::Fail,
+            search_results_max: most(config.search_max_search_results),
+            aggregate_results_max: most(config.search_max_aggregate_results),
+            dialect: config.search_default_dialect,
+            cursor_idle_ms: config.search_cursor_max_idle,
+            cursors_max: config.search_index_cursor_limit,
+            on_oom: match config.search_on_oom {
+                OnOom::Ignore => petrel_commands::OnOom::Ignore,
+                OnOom::Return => petrel_commands::OnOom::Return,
+                OnOom::Fail => petrel_commands::OnOom::Fail,
+            },
+        });
+    }
 }

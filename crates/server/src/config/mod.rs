@@ -35,6 +35,7 @@ mod renames;
 mod replication;
 mod rewrite;
 mod saving;
+mod search;
 mod store;
 mod subcommand;
 mod table;
@@ -64,15 +65,16 @@ pub use replication::{PrimaryAddress, ReplicationConfig};
 pub use rewrite::replace as replace_file;
 pub use rewrite::{Extent, RewriteError, sweep_beside};
 pub use saving::{SavePoint, SavePoints, ShutdownFlags};
+pub use search::{OnOom, OnTimeout};
 pub use store::{Change, ConfigFile, ConfigReader, Refusal, SetError, SharedConfig};
 pub use subcommand::{CheckLine, Cut, PingLine, Subcommand, Target, Topic};
 pub use table::{Group, Mutability, Param};
 pub use tls::Tls;
 pub use types::{
     AuthClients, Auto, BindAddress, BindAddresses, ClientMemory, DialectChoice, Fixed,
-    IdentityField, IoBackend, MaxmemoryPolicy, OnOom, OnTimeout, OomAdjustment, OomScores,
-    OutputBufferLimit, OutputBufferLimits, PeerNames, Percentiles, Permission, PreloadFile,
-    ProcTitleTemplate, Supervised, Text, VersionCheck, Word,
+    IdentityField, IoBackend, MaxmemoryPolicy, OomAdjustment, OomScores, OutputBufferLimit,
+    OutputBufferLimits, PeerNames, Percentiles, Permission, PreloadFile, ProcTitleTemplate,
+    Supervised, Text, VersionCheck, Word,
 };
 pub use user_line::UserLine;
 pub use value::{Invalid, Rule, Secret, Value, parse_memory};

@@ -14,6 +14,7 @@ use super::logging::*;
 use super::notifications::Notifications;
 use super::replication::{REPLICATION, ReplicationConfig};
 use super::saving::{SavePoints, ShutdownFlags};
+use super::search::{OnOom, OnTimeout};
 use super::table::{Group, Mutability::*, Param};
 use super::tls::{TLS, Tls};
 use super::types::*;

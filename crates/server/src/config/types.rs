@@ -108,28 +108,6 @@ choice! {
 }
 
 choice! {
-    /// What a query does whose time is over.
-    OnTimeout {
-        /// It returns what it has found.
-        Return = "return",
-        /// It fails.
-        Fail = "fail",
-    }
-}
-
-choice! {
-    /// What an aggregation does that finds the memory limit exceeded.
-    OnOom {
-        /// It goes on.
-        Ignore = "ignore",
-        /// It returns what it has computed.
-        Return = "return",
-        /// It fails.
-        Fail = "fail",
-    }
-}
-
-choice! {
     /// Choice of a dialect.
     DialectChoice {
         /// Decided by another parameter or the program's name.

@@ -10,7 +10,6 @@ use petrel_search::aggregate::pipeline::{Documents, Row};
 use petrel_search::aggregate::plan::{Load, Plan, Source, column_value, loaded_value};
 use petrel_search::aggregate::value::Value;
 use petrel_search::index::document::Stored;
-use std::sync::Arc;
 
 /// Work units of reading a document.
 const UNITS_PER_DOCUMENT: usize = 40;
@@ -58,7 +57,7 @@ impl Documents for Reader<'_, '_, '_> {
 }
 
 impl Reader<'_, '_, '_> {
-    /// The row of a document whose values in the index are not at hand any more.
+    /// The row of a document, with the index's values computed from the hash.
     pub fn row(&mut self, plan: &Plan, key: &[u8], score: f64) -> Result<Option<Row>, Fail> {
         let mut row = empty_row(plan, key, score);
         let schema = self.found.schema;
@@ -92,6 +91,3 @@ fn value_of(hash: &HashRef<'_>, name: &[u8], make: impl FnOnce(&[u8]) -> Value) 
     read(hash, name, &mut |text| value = make.take().map(|make| make(text)));
     value
 }
-
-/// Keys of documents that a cursor reads later.
-pub(super) type Keys = std::collections::VecDeque<(Arc<[u8]>, f64)>;

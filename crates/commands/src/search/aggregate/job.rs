@@ -1,37 +1,44 @@
 //! An aggregation with all that it owns: a cursor keeps it between two reads.
 
-use crate::ctx::Ctx;
-use crate::fail::{Fail, Outcome};
-use crate::search::aggregate::documents::{Keys, Reader};
-use crate::search::aggregate::options::AggregateOptions;
-use crate::search::aggregate::reply::{Form, write};
-use crate::search::open::OpenIndex;
-use crate::search::settings::OnOom;
 use petrel_keyspace::Handle;
-use petrel_search::aggregate::pipeline::{Pipeline, Row};
-use petrel_search::aggregate::plan::Plan;
+use petrel_search::aggregate::pipeline::Pipeline;
 use petrel_search::index::condition::Condition;
 use petrel_search::index::live::Live;
 use petrel_search::index::schema::Schema;
+use std::collections::VecDeque;
 use std::mem::size_of;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const TIMED_OUT: &str = "Timeout limit was reached";
-const OUT_OF_MEMORY: &str = "Not enough memory available to execute the query";
+/// Keys of documents that a cursor reads later, with their scores.
+pub(super) type Keys = VecDeque<(Arc<[u8]>, f64)>;
 
-/// Work units of a row that passes all steps.
-pub(super) const UNITS_PER_ROW: usize = 20;
-/// Rows that are moved out of a group or sort between two looks at the time.
-const ROWS_PER_LOOK: usize = 256;
-/// Growth in bytes after which the memory limit is looked at.
-const BYTES_PER_LOOK: i64 = 256 << 10;
-
-/// The documents that a job reads, and what they have to match.
+/// Schema and condition of the documents of a job.
 #[derive(Clone, Copy)]
 pub(super) struct Found<'f> {
     pub schema: &'f Schema,
     pub condition: &'f Condition,
+}
+
+/// Parts of results that options add or leave out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    pub no_content: bool,
+    pub with_scores: bool,
+    pub with_payloads: bool,
+    pub with_sort_keys: bool,
+    /// Whether documents have scores: without texts, most scorers have nothing to go by.
+    pub has_score: bool,
+}
+
+impl Form {
+    /// Number of parts of a result.
+    pub fn parts(&self) -> usize {
+        usize::from(self.with_scores)
+            + usize::from(self.with_payloads)
+            + usize::from(self.with_sort_keys)
+            + usize::from(!self.no_content)
+    }
 }
 
 /// An aggregation.
@@ -49,42 +56,15 @@ pub(super) struct Job {
     /// Results of a read; none without a cursor.
     pub chunk: Option<usize>,
     pub max_idle_ms: u64,
-    timeout: Duration,
-    started: Instant,
+    pub timeout: Duration,
+    pub started: Instant,
     pub warning: Option<&'static str>,
-    key_bytes: i64,
-    counted: i64,
+    pub key_bytes: i64,
+    /// Bytes that the server's memory contains.
+    pub counted: i64,
 }
 
 impl Job {
-    pub fn new(
-        ctx: &Ctx<'_>,
-        index: &OpenIndex,
-        options: &AggregateOptions<'_>,
-        plan: Arc<Plan>,
-    ) -> Self {
-        let settings = &ctx.exec.shared.search.settings;
-        let idle_max = settings.cursor_idle_ms();
-        let asked = options.cursor.and_then(|cursor| cursor.max_idle_ms);
-        Job {
-            pipeline: Pipeline::new(plan),
-            keys: Keys::new(),
-            live: index.live.clone(),
-            schema: index.schema.clone(),
-            condition: Condition::Nothing,
-            db: ctx.db(),
-            form: Form::new(&options.search, index.schema.has_texts()),
-            id: 0,
-            chunk: options.cursor.map(|cursor| cursor.count),
-            max_idle_ms: asked.unwrap_or(idle_max).min(idle_max),
-            timeout: options.search.timeout.unwrap_or(settings.timeout()),
-            started: Instant::now(),
-            warning: None,
-            key_bytes: 0,
-            counted: 0,
-        }
-    }
-
     /// Begins the time of a read.
     pub fn begin_read(&mut self) {
         self.started = Instant::now();
@@ -101,66 +81,17 @@ impl Job {
         self.pipeline.takes_documents() && self.pipeline.ready() < self.wanted()
     }
 
-    /// Adds a row.
-    ///
-    /// # Errors
-    /// If the command is to end here.
-    pub fn push(&mut self, ctx: &mut Ctx<'_>, row: Row, condition: &Condition) -> Outcome {
-        ctx.pace(UNITS_PER_ROW)?;
-        let found = Found { schema: &self.schema, condition };
-        self.pipeline.push(row, &mut Reader { ctx, found })
-    }
-
     /// Keeps a document for later reads.
     pub fn keep(&mut self, key: &[u8], score: f64) {
-        self.key_bytes += (key.len() + size_of::<(Arc<[u8]>, f64)>() + 16) as i64;
+        self.key_bytes += key_bytes(&key);
         self.keys.push_back((key.into(), score));
     }
 
-    /// Whether the time is over. The run ends then with what it has.
-    ///
-    /// # Errors
-    /// If it fails then (`search-on-timeout fail`).
-    pub fn is_late(&mut self, ctx: &Ctx<'_>) -> Result<bool, Fail> {
-        if self.timeout.is_zero() || self.started.elapsed() < self.timeout {
-            return Ok(false);
-        }
-        if ctx.exec.shared.search.settings.fails_on_timeout() {
-            return Err(Fail::fixed(TIMED_OUT));
-        }
-        self.stop(TIMED_OUT);
-        Ok(true)
-    }
-
-    fn stop(&mut self, warning: &'static str) {
+    pub fn stop(&mut self, warning: &'static str) {
         self.warning = Some(warning);
         self.keys.clear();
         self.key_bytes = 0;
         self.pipeline.end_documents();
-    }
-
-    /// Counts the memory of the run, and stops it at the memory limit.
-    ///
-    /// # Errors
-    /// If it fails then (`search-on-oom fail`).
-    pub fn count_memory(&mut self, ctx: &Ctx<'_>) -> Result<bool, Fail> {
-        let bytes = self.pipeline.footprint() + self.key_bytes;
-        let grown = bytes - self.counted;
-        if grown.abs() < BYTES_PER_LOOK {
-            return Ok(true);
-        }
-        self.counted = bytes;
-        ctx.exec.ks.count_foreign(grown);
-        let policy = ctx.exec.shared.search.settings.on_oom();
-        let is_over = || ctx.exec.ks.keyspace().is_over_limit();
-        if grown < 0 || policy == OnOom::Ignore || !is_over() {
-            return Ok(true);
-        }
-        if policy == OnOom::Fail {
-            return Err(Fail::fixed(OUT_OF_MEMORY));
-        }
-        self.stop(OUT_OF_MEMORY);
-        Ok(false)
     }
 
     /// The memory is not the job's any more.
@@ -168,77 +99,21 @@ impl Job {
         ks.count_foreign(-std::mem::take(&mut self.counted));
     }
 
-    /// Reads documents that were kept, and moves rows out of groups and sorts, until the reply is
-    /// complete.
-    ///
-    /// # Errors
-    /// If the command is to end here.
-    pub fn finish_chunk(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
-        while self.takes_documents()
-            && let Some((key, score)) = self.keys.pop_front()
-        {
-            self.key_bytes -= (key.len() + size_of::<(Arc<[u8]>, f64)>() + 16) as i64;
-            let found = Found { schema: &self.schema, condition: &self.condition };
-            let plan = self.pipeline.plan.clone();
-            let mut reader = Reader { ctx, found };
-            match reader.row(&plan, &key, score) {
-                Ok(None) => {}
-                Ok(Some(row)) => self.pipeline.push(row, &mut reader)?,
-                Err(fail) => {
-                    // The command begins again elsewhere.
-                    self.keep_first(key, score);
-                    return Err(fail);
-                }
-            }
-            if self.is_late(ctx)? || !self.count_memory(ctx)? {
-                break;
-            }
-        }
-        if self.keys.is_empty() {
-            self.pipeline.end_documents();
-        }
-        loop {
-            let wanted = self.wanted();
-            let found = Found { schema: &self.schema, condition: &self.condition };
-            let mut reader = Reader { ctx, found };
-            let is_over = !self.pipeline.step(wanted, ROWS_PER_LOOK, &mut reader)?;
-            self.count_memory(ctx)?;
-            if is_over {
-                return Ok(());
-            }
-            ctx.pace(ROWS_PER_LOOK * UNITS_PER_ROW)?;
-            if self.warning.is_none() && self.is_late(ctx)? && self.pipeline.ready() > 0 {
-                self.pipeline.end();
-            }
-        }
-    }
-
-    fn keep_first(&mut self, key: Arc<[u8]>, score: f64) {
-        self.key_bytes += (key.len() + size_of::<(Arc<[u8]>, f64)>() + 16) as i64;
+    /// Puts a document back that was not read.
+    pub fn keep_first(&mut self, key: Arc<[u8]>, score: f64) {
+        self.key_bytes += key_bytes(&key);
         self.keys.push_front((key, score));
     }
 
-    /// Writes the results that are ready. Returns whether the job stays, as a cursor.
-    ///
-    /// # Errors
-    /// If an expression could not be evaluated before the first result.
-    pub fn answer(&mut self, ctx: &mut Ctx<'_>, id: Option<u64>) -> Result<bool, Fail> {
-        let len = self.pipeline.ready().min(self.wanted());
-        if len == 0
-            && let Some(error) = self.pipeline.error()
-        {
-            return Err(Fail::new(error.to_vec()));
-        }
-        // As in Redis, a reply of the full length is never known to be the last one.
-        let whole = self.wanted().min(self.pipeline.plan.page.unwrap_or(usize::MAX));
-        let stays = self.chunk.is_some() && len == whole && len > 0;
-        let id = match (self.chunk, stays) {
-            (None, _) => None,
-            (Some(_), false) => Some(0),
-            (Some(_), true) => Some(id.unwrap_or_else(|| ctx.exec.shared.search.cursors.new_id())),
-        };
-        write(ctx, self, len, id);
-        self.id = id.unwrap_or(0);
-        Ok(stays)
+    /// Takes the next document that was kept.
+    pub fn take_key(&mut self) -> Option<(Arc<[u8]>, f64)> {
+        let (key, score) = self.keys.pop_front()?;
+        self.key_bytes -= key_bytes(&key);
+        Some((key, score))
     }
+}
+
+/// Bytes of a kept document.
+fn key_bytes(key: &[u8]) -> i64 {
+    (key.len() + size_of::<(Arc<[u8]>, f64)>() + 16) as i64
 }

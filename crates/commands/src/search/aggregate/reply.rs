@@ -3,43 +3,10 @@
 use crate::ctx::Ctx;
 use crate::search::aggregate::job::Job;
 use crate::search::load::print_general;
-use crate::search::query::Options;
 use petrel_resp::{Protocol, Reply};
 use petrel_search::aggregate::pipeline::Row;
 use petrel_search::aggregate::plan::Plan;
 use petrel_search::aggregate::value::{Value, print_number};
-use petrel_search::query::Scorer;
-
-/// Parts of results that options add or leave out.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
-    no_content: bool,
-    with_scores: bool,
-    with_payloads: bool,
-    with_sort_keys: bool,
-    /// Whether documents have scores: without texts, most scorers have nothing to go by.
-    pub has_score: bool,
-}
-
-impl Form {
-    pub fn new(options: &Options<'_>, has_texts: bool) -> Self {
-        let scorer = options.scorer.map(|named| named.scorer);
-        Form {
-            no_content: options.no_content,
-            with_scores: options.with_scores,
-            with_payloads: options.with_payloads,
-            with_sort_keys: options.with_sort_keys,
-            has_score: has_texts || scorer == Some(Scorer::DocScore),
-        }
-    }
-
-    fn parts(&self) -> usize {
-        usize::from(self.with_scores)
-            + usize::from(self.with_payloads)
-            + usize::from(self.with_sort_keys)
-            + usize::from(!self.no_content)
-    }
-}
 
 /// Writes `len` results, and the number of the cursor if there is one.
 pub(super) fn write(ctx: &mut Ctx<'_>, job: &mut Job, len: usize, cursor: Option<u64>) {

@@ -18,8 +18,8 @@ const STEP_NANOS: u128 = 200_000;
 /// Rows between two looks at the time.
 const ROWS_PER_LOOK: usize = 64;
 
-/// Feeds the documents of a query to a job. With a cursor, those that its first reply does not need
-/// are kept by their keys.
+/// Feeds the documents of a query to a job. With a cursor, the rest after the first reply is
+/// kept by key.
 ///
 /// # Errors
 /// If the command is to end here.

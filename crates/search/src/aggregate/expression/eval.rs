@@ -1,18 +1,10 @@
 //! Evaluation of expressions on rows.
 
-use super::{Expression, Operator, functions};
+use super::call::call;
+use super::error::EvalError;
+use super::{Expression, Operator};
 use crate::aggregate::value::Value;
 use std::cmp::Ordering;
-
-/// The text for the user: a value is missing or does not fit.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct EvalError(pub Vec<u8>);
-
-impl EvalError {
-    pub(super) fn new(text: impl Into<Vec<u8>>) -> Self {
-        EvalError(text.into())
-    }
-}
 
 /// Evaluates an expression on the slots of a row.
 ///
@@ -36,7 +28,7 @@ pub fn evaluate(expression: &Expression, row: &[Option<Value>]) -> Result<Value,
             }
             Ok(value)
         }
-        Expression::Call(function, arguments) => functions::call(*function, arguments, row),
+        Expression::Call(function, arguments) => call(*function, arguments, row),
     }
 }
 

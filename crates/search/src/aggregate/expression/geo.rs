@@ -1,6 +1,6 @@
 //! Distances of places.
 
-use super::eval::EvalError;
+use super::error::EvalError;
 use crate::aggregate::value::Value;
 
 /// Radius of the earth in metres, as Redis's geo commands have it.

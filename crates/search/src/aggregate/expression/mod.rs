@@ -11,6 +11,8 @@
 //!
 //! A sign before digits belongs to the number: `a -1` is two operands, `a - 1` a difference.
 
+mod call;
+mod error;
 mod eval;
 mod functions;
 mod geo;
@@ -19,7 +21,8 @@ mod parser;
 mod strings;
 mod time;
 
-pub use eval::{EvalError, evaluate};
+pub use error::EvalError;
+pub use eval::evaluate;
 pub use functions::Function;
 pub use parser::parse;
 
@@ -79,7 +82,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// How closely the operator binds.
+    /// Precedence.
     pub(super) fn level(self) -> u8 {
         match self {
             Self::Or | Self::And => 0,

@@ -1,6 +1,6 @@
 //! Functions of texts.
 
-use super::eval::EvalError;
+use super::error::EvalError;
 use super::functions::{Function, TEXT_MAX};
 use crate::aggregate::value::Value;
 

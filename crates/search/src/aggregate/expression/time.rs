@@ -1,6 +1,6 @@
 //! Times: seconds since 1970 in UTC, their parts and their texts.
 
-use super::eval::EvalError;
+use super::error::EvalError;
 use super::functions::{Function, TEXT_MAX};
 use crate::aggregate::value::Value;
 
