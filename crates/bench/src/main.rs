@@ -33,6 +33,7 @@ mod random;
 mod replication;
 mod report;
 mod result;
+mod search;
 mod server;
 mod sketches;
 mod sys;
@@ -92,7 +93,7 @@ const EXPERIMENTS: &[(&str, Run)] = experiments![
     matrix::Matrix memory::Memory templates::MemoryTypes templates::Commands templates::Scaling
     connections::Connections publish::Publish tracking::Tracking pause::Pause churn::Churn
     full::Full trace::Trace hitrate::Hitrate persistence::Persistence replication::Replication
-    templates::Workloads vectors::Vectors json::Json sketches::Sketches sketches::Arrays engine::Engine handlers::Handlers
+    templates::Workloads vectors::Vectors json::Json sketches::Sketches sketches::Arrays search::Search engine::Engine handlers::Handlers
     effects::Effects client::ClientLibraries cluster::Cluster consistency::Consistency
 ];
 

@@ -1,5 +1,5 @@
 //! Costs of texts: adding documents, bytes, searches. The argument is a file with a document per
-//! line; a number after it limits the documents.
+//! line, as `bench/python/documents.py` makes it; a number after it limits the documents.
 //!
 //! `cargo run --release -p petrel-search --example texts -- documents.txt`
 

@@ -182,7 +182,7 @@ pub fn all() -> &'static [Description] {
         let files = files![
             "matrix" "commands" "workloads" "persistence" "replication" "memory" "memory-types"
             "scaling" "tracking" "publish" "pause" "churn" "full" "connections" "trace" "hitrate"
-            "vectors" "json" "sketches" "arrays" "engine" "handlers" "effects" "client" "cluster" "consistency"
+            "vectors" "json" "sketches" "arrays" "search" "engine" "handlers" "effects" "client" "cluster" "consistency"
         ];
         files.into_iter().map(|(name, text)| Description::read(name, text)).collect()
     })

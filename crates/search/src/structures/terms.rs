@@ -9,7 +9,7 @@
 use super::arena::{Arena, TermAt};
 use super::hash_table::NumberTable;
 use super::paged::Paged;
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 
 /// The number of a term. That of a removed term is given to another.
@@ -26,7 +26,7 @@ pub struct Terms<V> {
     free: Paged<TermId>,
     table: NumberTable,
     len: usize,
-    hasher: FixedState,
+    hasher: RandomState,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl<V> Default for Terms<V> {
             free: Paged::default(),
             table: NumberTable::default(),
             len: 0,
-            hasher: FixedState::default(),
+            hasher: RandomState::default(),
         }
     }
 }
@@ -248,7 +248,7 @@ impl<V: Default> Terms<V> {
     }
 }
 
-fn hash_of<V>(id: TermId, records: &Paged<Record<V>>, arena: &Arena, hasher: &FixedState) -> u64 {
+fn hash_of<V>(id: TermId, records: &Paged<Record<V>>, arena: &Arena, hasher: &RandomState) -> u64 {
     let text = records.get(id as usize).map_or(&[][..], |record| arena.text(record.text));
     hasher.hash_one(text)
 }
