@@ -229,7 +229,7 @@ fn modules_are_listed_as_exporters_read_them() {
         let text = server.connect().text(&["INFO", "modules"]);
         let lines: Vec<&str> =
             text.lines().filter_map(|line| line.strip_prefix("module:name=")).collect();
-        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!(lines.len(), 4, "{text}");
         assert!(lines.iter().all(|line| line.split(',').count() == 7), "{text}");
         assert!(lines.iter().any(|line| line.starts_with(json)), "{text}");
         let list = server.connect().text(&["MODULE", "LIST"]);
