@@ -28,7 +28,8 @@ pub struct Plan {
     pub reads_documents: bool,
     /// Whether rows have the keys of their documents.
     pub keeps_keys: bool,
-    /// Number of results of a page without an order. A cursor is not over after that many.
+    /// Number of results of a page without an order, or with an offset. A cursor is not over after
+    /// that many.
     pub page: Option<usize>,
     /// Slot of the first property that results are sorted by.
     pub sort_key: Option<usize>,
@@ -325,7 +326,7 @@ impl Builder<'_> {
                 self.stages.push(Stage::Sort { keys: keys.into(), most });
             }
         }
-        self.page = arrange.sort.is_none().then_some(count);
+        self.page = (arrange.sort.is_none() || offset > 0).then_some(count);
         self.stages.push(match count {
             0 => Stage::Count,
             _ => Stage::Page { offset, count },

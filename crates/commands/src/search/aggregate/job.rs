@@ -83,7 +83,7 @@ impl Job {
 
     /// Keeps a document for later reads.
     pub fn keep(&mut self, key: &[u8], score: f64) {
-        self.key_bytes += key_bytes(&key);
+        self.key_bytes += key_bytes(key);
         self.keys.push_back((key.into(), score));
     }
 

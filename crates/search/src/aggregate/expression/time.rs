@@ -107,7 +107,10 @@ fn seconds(value: &Value) -> Option<i64> {
 
 /// A part of a time; NULL for values that are no times, and before 1970.
 pub(super) fn part(function: Function, value: &Value) -> Value {
-    let Some(seconds) = seconds(value).filter(|&seconds| seconds >= 0) else { return Value::Null };
+    if value.number().is_none_or(|number| number < 0.0) {
+        return Value::Null;
+    }
+    let Some(seconds) = seconds(value) else { return Value::Null };
     let Some(moment) = Moment::of(seconds) else { return Value::Null };
     Value::Number(match function {
         Function::Day => seconds - seconds % DAY_S,
