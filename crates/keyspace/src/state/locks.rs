@@ -25,9 +25,9 @@ pub(crate) enum HeldStripes {
 /// State of a stripe between two commands of a thread while other threads sleep until it is free.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
-    /// It stays locked.
+    /// Locked.
     Locked,
-    /// It is free, and one of these is to be woken.
+    /// Free, with one of these threads to be woken.
     Owed(Waiters),
 }
 

@@ -77,7 +77,7 @@ impl Job {
         self.pipeline.push(row, &mut Reader { ctx, found })
     }
 
-    /// Whether the time is over. The run ends then with what it has.
+    /// Whether the time is over. The run then ends with its rows so far.
     ///
     /// # Errors
     /// If it fails then (`search-on-timeout fail`).

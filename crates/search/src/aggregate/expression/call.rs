@@ -74,7 +74,7 @@ pub(super) fn call(
 
 fn mathematical(function: Function, argument: &Value) -> f64 {
     let Some(x) = argument.number() else { return f64::NAN };
-    // The sign is that which the processor gives, and which Redis shows.
+    // The sign of the processor, as in Redis.
     let undefined = -f64::NAN.abs();
     match function {
         Function::Log | Function::Log2 | Function::Sqrt if x < 0.0 => undefined,

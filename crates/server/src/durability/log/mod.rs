@@ -51,6 +51,9 @@ impl Events for Listener {
         let Some(server) = self.0.upgrade() else { return };
         let durability = &server.durability;
         durability.needs_base.store(needs_base, Relaxed);
+        // Once `INFO` shows the failure, writes are refused.
+        server.commands.note_log_failure(why);
+        server.note_logged(false);
         if durability.failure.lock().replace(why.into()).is_none() {
             let next = match needs_base {
                 true => "it will be rewritten",
@@ -58,15 +61,13 @@ impl Events for Listener {
             };
             tracing::error!("the log cannot be written: {why}; writes are refused, {next}");
         }
-        server.commands.note_log_failure(why);
-        server.note_logged(false);
     }
 
     fn recovered(&self) {
         let Some(server) = self.0.upgrade() else { return };
-        *server.durability.failure.lock() = None;
         server.durability.needs_base.store(false, Relaxed);
         server.note_logged(true);
+        *server.durability.failure.lock() = None;
         tracing::info!("the log is written again");
     }
 
