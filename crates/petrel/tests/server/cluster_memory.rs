@@ -70,7 +70,7 @@ fn what_a_backup_cannot_hold_is_refused_by_the_primary() {
         call(&mut here, &format!("DEL key{number}"));
     }
     eventually("there is room again", || write(&mut here, 0..100).is_empty());
-    // A higher limit is told although nothing is written.
+    // A higher limit is announced although nothing is written.
     let refused = write(&mut here, 100..3 * ROOM as usize / VALUE);
     assert!(!refused.is_empty());
     assert_eq!(call(&mut full, "CONFIG SET maxmemory 0"), "OK");

@@ -184,7 +184,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Goes on to the next group or sort once no more rows pass a page.
+    /// Continues with the next group or sort once a `LIMIT` lets no more rows pass.
     fn settle(&mut self) {
         if self.is_full && !self.is_over {
             self.end_giving();

@@ -130,16 +130,18 @@ fn write_value(reply: &mut dyn Reply, value: Option<&Vec<u8>>) {
     }
 }
 
-fn is_map(ctx: &Ctx<'_>) -> bool {
-    ctx.reply.protocol() == petrel_resp::Protocol::Resp3
+/// Begins a reply of rows by name; true if it is a map.
+fn begin_rows(ctx: &mut Ctx<'_>, rows: usize) -> bool {
+    let is_map = ctx.reply.protocol() == petrel_resp::Protocol::Resp3;
+    match is_map {
+        true => ctx.reply.map(rows),
+        false => ctx.reply.array(rows),
+    }
+    is_map
 }
 
 fn write_pairs(ctx: &mut Ctx<'_>, shown: &[Shown]) {
-    let is_map = is_map(ctx);
-    match is_map {
-        true => ctx.reply.map(shown.len()),
-        false => ctx.reply.array(shown.len()),
-    }
+    let is_map = begin_rows(ctx, shown.len());
     for (row, value) in shown {
         if !is_map {
             ctx.reply.array(2);
@@ -150,11 +152,7 @@ fn write_pairs(ctx: &mut Ctx<'_>, shown: &[Shown]) {
 }
 
 fn write_help(ctx: &mut Ctx<'_>, shown: &[Shown]) {
-    let is_map = is_map(ctx);
-    match is_map {
-        true => ctx.reply.map(shown.len()),
-        false => ctx.reply.array(shown.len()),
-    }
+    let is_map = begin_rows(ctx, shown.len());
     for (row, value) in shown {
         if !is_map {
             ctx.reply.array(5);
