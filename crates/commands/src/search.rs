@@ -1,4 +1,4 @@
-//! The query engine's commands: `FT.*` over indexes of hashes.
+//! The query engine's commands: `FT.*` over indexes of hashes and JSON documents.
 //!
 //! | file | holds |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | `manage` | dropping, listing, aliases, tags |
 //! | `query` | options of `FT.SEARCH`, its run |
 //! | `words` | words of a query, and the options about them |
+//! | `stored` | documents of keys: hashes, and JSON values by path |
 //! | `load` | hits, read and tested again under their locks |
 //! | `reply` | replies of `FT.SEARCH` |
 //! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
@@ -27,6 +28,7 @@ mod query;
 mod reply;
 mod settings;
 mod state;
+mod stored;
 mod words;
 
 pub(crate) use definitions::Definitions;

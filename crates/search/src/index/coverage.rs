@@ -3,8 +3,10 @@
 //! Most keys of a server are covered by no index: two bits decide that, of the first byte and of
 //! the first two.
 
+use crate::index::json::JsonPaths;
 use crate::index::live::Live;
 use crate::index::schema::{Field, LANGUAGE, SCORE, Schema};
+use petrel_json::Step;
 use std::sync::Arc;
 
 /// Fields of a document, as bits by their number.
@@ -62,14 +64,30 @@ pub struct Covering {
     pub live: Arc<Live>,
     /// Fields of the index.
     pub schema: Arc<Schema>,
+    /// Paths of the fields, of JSON documents.
+    pub paths: Option<Arc<JsonPaths>>,
     names: FieldNames,
 }
 
 impl Covering {
     /// An index of a database, with these fields.
     pub fn new(db: u16, live: Arc<Live>, schema: Arc<Schema>) -> Self {
-        let names = FieldNames::new(&schema);
-        Covering { db, live, schema, names }
+        let paths = schema.is_json().then(|| Arc::new(JsonPaths::new(&schema)));
+        let names = match paths {
+            Some(_) => FieldNames::default(),
+            None => FieldNames::new(&schema),
+        };
+        Covering { db, live, schema, paths, names }
+    }
+
+    /// The fields that a change of a JSON document at a place touches; without a place all of it
+    /// has changed.
+    pub fn touched_at(&self, place: Option<&[Step<'_>]>) -> Touched {
+        match (&self.paths, place) {
+            (None, _) => Touched::default(),
+            (Some(_), None) => Touched::WHOLE,
+            (Some(paths), Some(place)) => paths.touched(place),
+        }
     }
 
     /// The fields that a change of a hash's field touches; none if it is not indexed.
@@ -80,7 +98,7 @@ impl Covering {
 }
 
 /// Fields of an index by the names of the hash's fields.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FieldNames {
     /// A bit for the length and the outer bytes of each name.
     filter: u64,
