@@ -148,8 +148,15 @@ fn check_paths(index: &[u8], schema: &Schema) -> Outcome {
     match schema.fields.iter().filter(|_| schema.is_json()).find(is_bad) {
         None => Ok(()),
         Some(Field { source, name, .. }) => {
-            let parts: [&[u8]; 7] =
-                [b"Invalid JSONPath '", source, b"' in attribute '", name, b"' in index '", index, b"'"];
+            let parts: [&[u8]; 7] = [
+                b"Invalid JSONPath '",
+                source,
+                b"' in attribute '",
+                name,
+                b"' in index '",
+                index,
+                b"'",
+            ];
             Err(Fail::new(parts.concat()))
         }
     }

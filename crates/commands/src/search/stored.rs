@@ -151,7 +151,10 @@ fn find<'d>(path: &Path, root: Json<'d>, showing: Showing) -> Option<Found<'d>> 
         .ok()?;
     }
     values.end(&mut all);
-    Some(Found { first: first?, count, all })
+    // As in Redis, an empty array is no value from dialect 3 on.
+    let is_none = |first: &Json<'_>| first.kind() == Kind::Array && first.is_empty();
+    let first = first.filter(|first| showing == Showing::First || !is_none(first))?;
+    Some(Found { first, count, all })
 }
 
 /// A JSON value as a value of a property: arrays and objects are text.
@@ -225,9 +228,7 @@ fn sorted_scalar(field: &Field, value: Json<'_>) -> Option<Value> {
     let is_tag = matches!(field.kind, FieldKind::Tag { .. });
     match (value.kind(), value.boolean()) {
         (Kind::Null, _) => None,
-        (_, Some(is_true)) if is_tag => {
-            Some(Value::text(if is_true { b"true" } else { b"false" }))
-        }
+        (_, Some(is_true)) if is_tag => Some(Value::text(if is_true { b"true" } else { b"false" })),
         _ => Some(plain(value)),
     }
 }
@@ -279,16 +280,14 @@ fn write_json(reply: &mut dyn Reply, value: Json<'_>) {
             Some(petrel_json::Number::Integer(number)) => reply.integer(number),
             number => reply.double(number.map_or(0.0, float)),
         },
-        Kind::Double => reply.double(value.number().map_or(0.0, float)),
+        Kind::Double => write_number(reply, value.number().map_or(0.0, float)),
     }
 }
 
 /// Rejects `FORMAT EXPAND` of indexes that it is not for.
 pub(super) fn check_expand(schema: &Schema, showing: Showing) -> Outcome {
     match () {
-        () if !schema.is_json() => {
-            Err(Fail::fixed("EXPAND format is only supported with JSON"))
-        }
+        () if !schema.is_json() => Err(Fail::fixed("EXPAND format is only supported with JSON")),
         () if showing == Showing::First => {
             Err(Fail::fixed("EXPAND format requires dialect 3 or greater"))
         }

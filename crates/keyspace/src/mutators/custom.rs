@@ -249,9 +249,8 @@ impl Slot for KeySlot<'_, '_> {
         let effect =
             |body| Effect::Custom { key: key.bytes, of, change: CustomChange { op, body } };
         // Indexes read the place of a change in a document.
-        let is_read = of == TypeNumber::JSON
-            && json::change::is_of_place(op)
-            && handle.is_document(db, key);
+        let is_read =
+            of == TypeNumber::JSON && json::change::is_of_place(op) && handle.is_document(db, key);
         if !handle.has_sink() && !is_read {
             return handle.record(db, key, &effect(&[]));
         }

@@ -159,7 +159,7 @@ impl Copying<'_> {
     pub fn field_with(&mut self, number: u16, copy: &mut dyn FnMut(&mut Vec<u8>) -> bool) {
         let bytes = &mut self.batch.bytes;
         let start = bytes.len();
-        let value = copy(bytes).then(|| start..bytes.len());
+        let value = copy(bytes).then_some(start..bytes.len());
         self.push(FieldChange { number, value, expiry: None });
     }
 

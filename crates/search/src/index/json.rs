@@ -334,9 +334,7 @@ impl<'b> Listed<'b> {
     /// Reads what [`JsonPaths::list`] has written.
     pub fn read(bytes: &'b [u8]) -> Self {
         match bytes {
-            [TEXTS, first, rest @ ..] => {
-                Listed::Texts(List { is_first_null: *first != 0, rest })
-            }
+            [TEXTS, first, rest @ ..] => Listed::Texts(List { is_first_null: *first != 0, rest }),
             [NUMBERS, first, rest @ ..] => {
                 Listed::Numbers(List { is_first_null: *first != 0, rest })
             }
@@ -408,12 +406,7 @@ impl StoredJson<'_> {
     }
 
     /// Calls `work` with the values of a field; `missing` if the document lacks it.
-    fn with_values<R>(
-        &self,
-        field: usize,
-        work: impl FnOnce(Listed<'_>) -> R,
-        missing: R,
-    ) -> R {
+    fn with_values<R>(&self, field: usize, work: impl FnOnce(Listed<'_>) -> R, missing: R) -> R {
         let mut bytes = Vec::new();
         let is_there = self.paths.list(field as u16, self.root, &mut Work::default(), &mut bytes);
         if is_there { work(Listed::read(&bytes)) } else { missing }
@@ -513,6 +506,71 @@ mod tests {
         }
         let text = shown("$.a", Form::Numbers, r#"{"a":{}}"#);
         assert!(text.contains("Object type"), "{text}");
+    }
+
+    #[test]
+    fn suspended_queries_see_the_numbers_that_were_there() {
+        use crate::index::contents::{Applying, Change, ChangeKind, Contents, Extent, FieldChange};
+        use crate::index::document::Value as Kept;
+        use crate::index::schema::{DocumentOptions, IndexFlag};
+        let field = Field {
+            source: (*b"$.a").into(),
+            name: (*b"a").into(),
+            kind: FieldKind::Number,
+            is_sortable: false,
+            is_unfolded: false,
+            is_unindexed: false,
+            indexes_empty: false,
+            indexes_missing: true,
+        };
+        let schema = Schema {
+            prefixes: vec![Box::default()],
+            fields: vec![field],
+            documents: DocumentOptions::default(),
+            flags: vec![IndexFlag::Json],
+            stop_words: None,
+            temporary_s: 0,
+        };
+        let paths = JsonPaths::new(&schema);
+        let mut contents = Contents::new(&schema, 0);
+        let empty = contents.footprint();
+        let put = |contents: &mut Contents, sequence: u64, document: &str| {
+            let document = parse(document.as_bytes(), Parse::default()).unwrap();
+            let mut bytes = Vec::new();
+            let is_there = paths.list(0, document.root(), &mut Work::default(), &mut bytes);
+            let value = is_there.then_some(0..bytes.len());
+            let fields = [FieldChange { number: 0, value, expiry: None }];
+            let extent = Extent::Whole;
+            let kind = ChangeKind::Put { extent, expiry: None, fields: &fields, bytes: &bytes };
+            let change = Change { key: b"k", hash: 1, sequence, kind };
+            contents.begin();
+            let snapshot = Some(contents.stamp() - 1);
+            contents.apply(&change, Applying { snapshot, in_flight: false });
+        };
+        let documents = [
+            (r#"{"a":[3,1,3]}"#, Kept::Numbers(Some(3.0), [1.0, 3.0].into())),
+            (r#"{"a":[null,2]}"#, Kept::Numbers(None, [2.0].into())),
+            (r#"{"a":null}"#, Kept::Numbers(None, [].into())),
+            (r#"{"a":[5]}"#, Kept::Number(5.0)),
+            (r#"{"b":1}"#, Kept::Missing),
+            (r#"{"a":7}"#, Kept::Number(7.0)),
+        ];
+        for (sequence, (document, _)) in (1..).zip(&documents) {
+            put(&mut contents, sequence, document);
+            let store = contents.field(0).unwrap();
+            assert_eq!(store.get(0), documents[sequence as usize - 1].1, "{document}");
+            assert_eq!(store.is_missing(0), *document == r#"{"b":1}"#, "{document}");
+            assert_eq!(store.missing().unwrap().contains(0), store.is_missing(0), "{document}");
+        }
+        let versions = contents.versions().iter().map(|version| version.values[0].clone());
+        let before: Vec<Kept> = documents[..5].iter().map(|(_, value)| value.clone()).collect();
+        assert_eq!(versions.collect::<Vec<_>>(), before);
+        contents.begin();
+        let remove = Change { key: b"k", hash: 1, sequence: 9, kind: ChangeKind::Remove };
+        contents.apply(&remove, Applying { snapshot: None, in_flight: false });
+        contents.clean(None, |_| false);
+        assert!(contents.field(0).unwrap().records() == 0);
+        assert!(contents.footprint() >= empty);
     }
 
     #[test]

@@ -81,9 +81,9 @@ fn load_json(
     for (at, (source, slot)) in load.fields.iter().enumerate() {
         row.values[*slot] = match (source, named.get(at)) {
             (Source::Key, _) => continue,
-            (Source::Field(field), _) => paths.path(*field).and_then(|path| {
-                field_value((&found.schema.fields[*field], path), root, showing)
-            }),
+            (Source::Field(field), _) => paths
+                .path(*field)
+                .and_then(|path| field_value((&found.schema.fields[*field], path), root, showing)),
             (Source::Name(_), Some(Some(path))) => path_value(path, root, showing),
             (Source::Name(_), _) => None,
         };
@@ -124,9 +124,9 @@ impl Reader<'_, '_, '_> {
             for &(field, slot) in &plan.columns {
                 let definition = &schema.fields[field];
                 row.values[slot] = match stored {
-                    Stored::Hash(hash) => value_of(hash, &definition.source, |text| {
-                        column_value(schema, field, text)
-                    }),
+                    Stored::Hash(hash) => {
+                        value_of(hash, &definition.source, |text| column_value(schema, field, text))
+                    }
                     Stored::Json(root, paths) => {
                         paths.path(field).and_then(|path| sorted_value((definition, path), *root))
                     }

@@ -1,8 +1,8 @@
 //! An aggregation with all that it owns: a cursor keeps it between two reads.
 
+use crate::search::stored::Showing;
 use petrel_keyspace::Handle;
 use petrel_search::aggregate::pipeline::Pipeline;
-use crate::search::stored::Showing;
 use petrel_search::index::condition::Condition;
 use petrel_search::index::json::JsonPaths;
 use petrel_search::index::live::Live;
