@@ -9,6 +9,7 @@
 //! | `query` | options of `FT.SEARCH`, its run |
 //! | `words` | words of a query, and the options about them |
 //! | `stored` | documents of keys: hashes, and JSON values by path |
+//! | `showing` | form of the values of JSON documents |
 //! | `load` | hits, read and tested again under their locks |
 //! | `reply` | replies of `FT.SEARCH` |
 //! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
@@ -27,6 +28,7 @@ mod open;
 mod query;
 mod reply;
 mod settings;
+mod showing;
 mod state;
 mod stored;
 mod words;

@@ -30,7 +30,7 @@ use crate::search::aggregate::options::AggregateOptions;
 use crate::search::arguments::Arguments;
 use crate::search::open::{name_argument, open};
 use crate::search::query;
-use crate::search::stored::Showing;
+use crate::search::showing::Showing;
 use petrel_search::aggregate::plan::Plan;
 use petrel_search::index::search::{Order, Query};
 use std::sync::Arc;

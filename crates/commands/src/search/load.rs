@@ -4,8 +4,9 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::search::query::Searched;
+use crate::search::showing::Showing;
 use crate::search::stored::{
-    ROOT, Showing, Stored, field_value, named_path, path_value, read, sorted_value, with_document,
+    ROOT, Stored, field_value, named_path, path_value, read, sorted_value, with_document,
 };
 use petrel_json::{Path, Value as Json};
 use petrel_keyspace::{HashRef, Keyspace};

@@ -9,7 +9,8 @@ use crate::search::load::{Loader, Returned, load_payload_scores, load_sorted};
 use crate::search::open::{OpenIndex, name_argument, open};
 use crate::search::reply;
 use crate::search::settings::SearchSettings;
-use crate::search::stored::{Showing, check_expand};
+use crate::search::showing::Showing;
+use crate::search::stored::check_expand;
 use crate::search::words::{self, NamedScorer, WordOptions};
 use petrel_resp::Protocol;
 use petrel_search::index::condition::{Condition, Unsuitable, Words, WordsOptions};
@@ -132,7 +133,7 @@ fn resolve(
     order: Order,
 ) -> Result<Condition, Fail> {
     let fail = |error: Unsuitable| Fail::new(error.0);
-    words::check_order(tree, index)?;
+    words::check_order(tree, &index.schema, index.paths.as_deref())?;
     let needs_scores = options.with_scores || order == Order::Scores && options.count > 0;
     let Some(rules) = index.rules().filter(|_| needs_scores || words::has_words(tree)) else {
         return Condition::of(tree, &index.schema).map_err(fail);
@@ -296,7 +297,7 @@ impl<'a> Options<'a> {
         &self.words
     }
 
-    /// How values of JSON documents are shown.
+    /// Form of the shown values of JSON documents.
     pub fn showing(&self) -> Showing {
         // As in Redis, `EXPAND` without a dialect is that of dialect 3.
         let is_third = matches!(self.dialect, Dialect::Three | Dialect::Four);

@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::search::showing::Showing;
 use petrel_json::{Format, Kind, Parse, Path, Value as Json, Values, Work, parse, print};
 use petrel_keyspace::HashRef;
 use petrel_resp::Reply;
@@ -109,15 +110,6 @@ pub(super) fn read(hash: &HashRef<'_>, name: &[u8], each: &mut dyn FnMut(&[u8]))
 pub(super) fn named_path(name: &[u8]) -> Option<Path> {
     let text = std::str::from_utf8(name).ok().filter(|text| text.starts_with('$'))?;
     Path::parse(text).ok().filter(|path| !path.is_projection() && !path.is_legacy())
-}
-
-/// How the values of a path are shown.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Showing {
-    /// The first value (dialects 1 and 2).
-    First,
-    /// All values, as an array (from dialect 3 on).
-    All,
 }
 
 /// The values that a path has found.

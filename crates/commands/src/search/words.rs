@@ -1,8 +1,8 @@
 //! Words of a query: the parse of its text, its stems, and the options that change its tree.
 
 use crate::fail::Fail;
-use crate::search::open::OpenIndex;
 use crate::search::query::Options;
+use petrel_search::index::json::JsonPaths;
 use petrel_search::index::schema::{IndexFlag, Schema};
 use petrel_search::index::search::Found;
 use petrel_search::index::texts::TextRules;
@@ -139,15 +139,19 @@ pub(super) fn restrict(tree: &mut Node, options: &Options<'_>, schema: &Schema) 
 
 /// Rejects distances between words of JSON values that have no order: those of a path with more
 /// than one value.
-pub(super) fn check_order(tree: &Node, index: &OpenIndex) -> Result<(), Fail> {
-    let Some(paths) = &index.paths else { return Ok(()) };
-    let unordered = index.schema.texts().enumerate().find(|(at, number)| {
+pub(super) fn check_order(
+    tree: &Node,
+    schema: &Schema,
+    paths: Option<&JsonPaths>,
+) -> Result<(), Fail> {
+    let Some(paths) = paths else { return Ok(()) };
+    let unordered = schema.texts().enumerate().find(|(at, number)| {
         !paths.is_ordered(*number) && limits_distance(tree, FieldMask::of(*at))
     });
     match unordered {
         None => Ok(()),
         Some((_, number)) => {
-            let name = &index.schema.fields[number].name;
+            let name = &schema.fields[number].name;
             let parts: [&[u8]; 3] = [
                 b"slop/inorder are not supported for field `",
                 name,

@@ -16,8 +16,8 @@ pub trait Document {
     /// Whether the document lacks the field.
     fn is_missing(&self, field: usize) -> bool;
 
-    /// Passes the texts of a TEXT field, if they are known, and the name of the document's language,
-    /// if it states one.
+    /// Passes the texts of a TEXT field, if they are known, and the name of the document's
+    /// language, if it states one.
     fn text(&self, _field: usize, _each: &mut dyn FnMut(&[u8])) {}
 }
 

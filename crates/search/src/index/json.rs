@@ -7,9 +7,9 @@
 //!        3, text of an error: the values do not fit the field
 //! ```
 
-use crate::index::coverage::Touched;
 use crate::index::document::Document;
 use crate::index::schema::{Field, FieldKind, LANGUAGE, SCORE, Schema, fold, split_tags};
+use crate::index::touched::Touched;
 use petrel_json::{Kind, Number, Path, Step, Value, Work};
 use std::ops::ControlFlow;
 
@@ -392,7 +392,7 @@ pub fn any_tag_of(
 pub struct StoredJson<'s> {
     /// The schema.
     pub schema: &'s Schema,
-    /// Its paths.
+    /// Paths of the fields.
     pub paths: &'s JsonPaths,
     /// The document.
     pub root: Value<'s>,

@@ -6,6 +6,7 @@
 //! | `field` | contents of one field, by its kind |
 //! | `document` | values of a document, for conditions |
 //! | `json` | values of JSON documents by paths |
+//! | `touched` | fields that a change concerns |
 //! | `texts` | words of TEXT fields |
 //! | `contents` | rows, fields and earlier versions: changes of documents |
 //! | `condition` | a query, resolved against a schema |
@@ -32,6 +33,7 @@ pub mod live;
 pub mod schema;
 pub mod search;
 pub mod texts;
+pub mod touched;
 pub mod words;
 
 #[cfg(test)]

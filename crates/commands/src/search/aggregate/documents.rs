@@ -1,4 +1,5 @@
-//! Values of rows, read from documents under their locks. A document that no longer matches is gone.
+//! Values of rows, read from documents under their locks. A document that no longer matches is
+//! gone.
 
 use crate::ctx::Ctx;
 use crate::fail::Fail;

@@ -1,6 +1,6 @@
 //! An aggregation with all that it owns: a cursor keeps it between two reads.
 
-use crate::search::stored::Showing;
+use crate::search::showing::Showing;
 use petrel_keyspace::Handle;
 use petrel_search::aggregate::pipeline::Pipeline;
 use petrel_search::index::condition::Condition;
@@ -32,9 +32,9 @@ pub(super) struct Form {
     pub with_scores: bool,
     pub with_payloads: bool,
     pub with_sort_keys: bool,
-    /// How values of JSON documents are shown.
+    /// Form of the shown values of JSON documents.
     pub showing: Showing,
-    /// They are replies of their own (`FORMAT EXPAND`).
+    /// Values of JSON documents are replies of their own (`FORMAT EXPAND`).
     pub expands: bool,
     /// Whether documents have scores: without texts, most scorers have nothing to go by.
     pub has_score: bool,

@@ -6,7 +6,8 @@ use crate::index::schema::fold;
 use std::mem::{size_of, take};
 
 impl FieldStore {
-    /// Replaces the value of a row by those that a path has found ([`Listed`]); `None` removes it.
+    /// Replaces the value of a row by the values that a path has found ([`Listed`]); `None` removes
+    /// it.
     ///
     /// # Errors
     /// If they do not fit. The value is removed then.
