@@ -140,7 +140,7 @@ pub struct Contents {
     failures: FieldErrors,
     /// Number of extensions of the schema for which all documents are read again.
     layout: u16,
-    /// That of the synonyms ([`crate::text::Synonyms::scans`]).
+    /// Number of scans for synonyms ([`crate::text::Synonyms::scans`]).
     synonym_scans: u64,
     field_bytes: usize,
     version_bytes: usize,
