@@ -74,6 +74,7 @@ mod search_json_peer;
 mod search_peer;
 mod search_texts;
 mod search_texts_peer;
+mod search_words;
 mod server;
 mod sets;
 mod sketches_peer;

@@ -100,6 +100,8 @@ fn fill(client: &mut Client, round: i64) -> Vec<String> {
         client.call(&["FT.DROPINDEX", "dropped"]);
         let words = "FT.CREATE j ON JSON PREFIX 1 j: SCHEMA $.n[*] AS n NUMERIC $.t AS t TAG";
         assert_eq!(client.text(&words.split(' ').collect::<Vec<_>>()), "OK");
+        client.call(&["FT.SYNUPDATE", "i", "g", "runs", "walks"]);
+        client.call(&["FT.DICTADD", "d", "b", "a"]);
     }
     for n in 0..300 {
         let (key, number) = (format!("e:{n}"), (n + round).to_string());
@@ -116,7 +118,7 @@ fn fill(client: &mut Client, round: i64) -> Vec<String> {
 
 fn shown(client: &mut Client) -> Vec<String> {
     settle(client, "i");
-    let queries = ["*", "@t:{x1}", "@n:[10 20]", "@m:[100 200] -@t:{x2}", "running number3"];
+    let queries = ["*", "@t:{x1}", "@n:[10 20]", "@m:[100 200] -@t:{x2}", "walks number3"];
     let results = queries
         .iter()
         .map(|query| client.text(&["FT.SEARCH", "a", query, "SORTBY", "n", "LIMIT", "0", "1000"]));
@@ -126,6 +128,8 @@ fn shown(client: &mut Client) -> Vec<String> {
         all.push(format!("[{}", total(client, "j", query)));
     }
     all.push(client.text(&["FT._LIST"]));
+    all.push(client.text(&["FT.SYNDUMP", "a"]));
+    all.push(client.text(&["FT.DICTDUMP", "d"]));
     all
 }
 

@@ -530,6 +530,7 @@ mod tests {
             flags: vec![IndexFlag::Json],
             stop_words: None,
             temporary_s: 0,
+            synonyms: Default::default(),
         };
         let paths = JsonPaths::new(&schema);
         let mut contents = Contents::new(&schema, 0);
