@@ -309,9 +309,13 @@ fn field(source: &[u8], arguments: &mut Arguments<'_>, is_json: bool) -> Result<
     };
     match &*kind.to_ascii_uppercase() {
         b"NUMERIC" => field.indexes_missing = arguments.take("INDEXMISSING"),
+        b"GEO" => {
+            field.kind = FieldKind::Geo;
+            field.indexes_missing = arguments.take("INDEXMISSING");
+        }
         b"TAG" => tag_options(arguments, &mut field, if is_json { 0 } else { b',' })?,
         b"TEXT" => text_options(arguments, &mut field)?,
-        b"GEO" | b"GEOSHAPE" | b"VECTOR" => {
+        b"GEOSHAPE" | b"VECTOR" => {
             let kind = String::from_utf8_lossy(kind).to_uppercase();
             return Err(Fail::new(format!("ERR fields of type {kind} are not supported yet")));
         }

@@ -202,6 +202,7 @@ impl Writer {
                 self.number(u64::from(is_case_sensitive) | u64::from(with_suffix_trie) << 1);
             }
             FieldKind::Number => self.number(2),
+            FieldKind::Geo => self.number(4),
             FieldKind::Text { weight, is_unstemmed, with_suffix_trie } => {
                 self.number(3);
                 self.0.extend_from_slice(&weight.to_le_bytes());
@@ -337,6 +338,7 @@ impl Reader<'_> {
                 }
             }
             2 => FieldKind::Number,
+            4 => FieldKind::Geo,
             3 => {
                 let (weight, rest) = self.0.split_first_chunk::<8>()?;
                 self.0 = rest;
@@ -388,6 +390,7 @@ mod tests {
             fields: vec![
                 field(b"t", tag),
                 field(b"n", FieldKind::Number),
+                field(b"g", FieldKind::Geo),
                 field(
                     b"w",
                     FieldKind::Text { weight: 2.5, is_unstemmed: true, with_suffix_trie: false },

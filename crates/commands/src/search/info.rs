@@ -86,7 +86,7 @@ fn write_texts(reply: &mut dyn Reply, texts: &[(&str, &Option<Box<[u8]>>)]) {
 fn write_field(reply: &mut dyn Reply, field: &Field) {
     let flags = flags_of(field);
     let is_flat = reply.protocol() == petrel_resp::Protocol::Resp2;
-    let values = 3 + usize::from(field.kind != FieldKind::Number);
+    let values = 3 + usize::from(!matches!(field.kind, FieldKind::Number | FieldKind::Geo));
     match is_flat {
         true => reply.array(values * 2 + flags.len()),
         false => reply.map(values + 1),
@@ -107,7 +107,7 @@ fn write_field(reply: &mut dyn Reply, field: &Field) {
             reply.simple("WEIGHT");
             write_number(reply, weight);
         }
-        FieldKind::Number => {}
+        FieldKind::Number | FieldKind::Geo => {}
     }
     if !is_flat {
         reply.simple("flags");
@@ -133,6 +133,9 @@ fn flags_of(field: &Field) -> Vec<&'static str> {
             is(is_sortable, "UNF"),
             is(field.is_unindexed, "NOINDEX"),
         ],
+        FieldKind::Geo => {
+            vec![is(is_sortable, "SORTABLE"), is(field.is_unindexed, "NOINDEX")]
+        }
         FieldKind::Text { is_unstemmed, with_suffix_trie, .. } => vec![
             is(is_sortable, "SORTABLE"),
             is(is_sortable && field.is_unfolded, "UNF"),

@@ -17,7 +17,7 @@ use petrel_search::index::condition::{Condition, Unsuitable, Words, WordsOptions
 use petrel_search::index::live::Suspension;
 use petrel_search::index::schema::{FieldKind, Schema};
 use petrel_search::index::search::{FIRST_STEP, Found, Order, Query, Run};
-use petrel_search::query::ast::{Node, NumericRange};
+use petrel_search::query::ast::{DistanceUnit, GeoCircle, Node, NumericRange};
 use petrel_search::query::{self, Dialect, Parameters, Scorer};
 use petrel_search::text::Language;
 use std::time::{Duration, Instant};
@@ -51,8 +51,7 @@ pub(super) struct Options<'a> {
     results_max: u64,
     keys: Option<&'a [&'a [u8]]>,
     ranges: Vec<NumericRange>,
-    /// A filter that no document passes: places are not indexed.
-    has_geo_filter: bool,
+    places: Vec<GeoCircle>,
     parameters: Parameters,
     /// Values of JSON documents are replies of their own (`FORMAT EXPAND`).
     pub expands: bool,
@@ -122,8 +121,7 @@ fn condition(
     let mut tree = words::parse(text, options, &index.schema, rules.as_deref())?;
     words::expand(&mut tree, options, rules.as_deref())?;
     words::restrict(&mut tree, options, &index.schema);
-    let condition = resolve(&tree, options, index, order)?;
-    Ok(if options.has_geo_filter { Condition::Nothing } else { condition })
+    resolve(&tree, options, index, order)
 }
 
 fn resolve(
@@ -330,6 +328,11 @@ impl<'a> Options<'a> {
         &self.ranges
     }
 
+    /// Circles beside the query.
+    pub fn places(&self) -> &[GeoCircle] {
+        &self.places
+    }
+
     /// Options before the first argument.
     pub fn new(dialect: Dialect) -> Self {
         Options { count: 10, dialect, ..Options::default() }
@@ -418,13 +421,7 @@ impl<'a> Options<'a> {
                 }
             }
             b"FILTER" => self.ranges.push(range(arguments)?),
-            b"GEOFILTER" => {
-                for _ in 0..5 {
-                    let missing = Fail::fixed("GEOFILTER requires 5 arguments");
-                    arguments.next().ok_or(missing)?;
-                }
-                self.has_geo_filter = true;
-            }
+            b"GEOFILTER" => self.places.push(circle(arguments)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -575,4 +572,24 @@ fn range(arguments: &mut Arguments<'_>) -> Result<NumericRange, Fail> {
     };
     let ((min, includes_min), (max, includes_max)) = (end(min, "lower")?, end(max, "upper")?);
     Ok(NumericRange { field: field.into(), min, max, includes_min, includes_max })
+}
+
+/// `GEOFILTER field longitude latitude radius unit`
+fn circle(arguments: &mut Arguments<'_>) -> Result<GeoCircle, Fail> {
+    let mut word = || arguments.next().ok_or(Fail::fixed("GEOFILTER requires 5 arguments"));
+    let (field, numbers, unit) = (word()?, [word()?, word()?, word()?], word()?);
+    let number = |at: usize, name: &str| {
+        let why = "Could not convert argument to expected type";
+        let bad = || Fail::new(format!("Bad arguments for <{name}>: {why}"));
+        double::parse(numbers[at]).ok_or_else(bad)
+    };
+    let (longitude, latitude) = (number(0, "lon")?, number(1, "lat")?);
+    let radius = number(2, "radius")?;
+    let unknown = || Fail::new([b"Unknown distance unit ", unit].concat());
+    let unit = DistanceUnit::of(unit).ok_or_else(unknown)?;
+    let circle = GeoCircle { field: field.into(), longitude, latitude, radius, unit };
+    match circle.fault() {
+        Some(text) => Err(Fail::fixed(text)),
+        None => Ok(circle),
+    }
 }

@@ -130,8 +130,9 @@ pub(super) fn restrict(tree: &mut Node, options: &Options<'_>, schema: &Schema) 
             }
         });
     }
-    for range in options.ranges() {
-        let range = Node::new(NodeKind::Numeric(range.clone()));
+    let ranges = options.ranges().iter().map(|range| NodeKind::Numeric(range.clone()));
+    let places = options.places().iter().map(|circle| NodeKind::Geo(circle.clone()));
+    for range in ranges.chain(places).map(Node::new) {
         if let NodeKind::Intersection(children) | NodeKind::Phrase(children) = &mut tree.kind {
             children.insert(0, range);
             continue;

@@ -75,6 +75,7 @@ fn present(contents: &Contents, field: usize, row: u32) -> Option<Value> {
     match contents.field(field) {
         Some(FieldStore::Tags(store)) => store.text_of(row).map(Value::text),
         Some(FieldStore::Numbers(store)) => store.number(row).map(Value::Number),
+        Some(FieldStore::Places(store)) => store.sort_key(row).map(Value::text),
         Some(FieldStore::Text(store)) => store.sort_key(row).map(Value::text),
         None => None,
     }
@@ -82,10 +83,14 @@ fn present(contents: &Contents, field: usize, row: u32) -> Option<Value> {
 
 fn earlier(version: &Version, field: usize) -> Option<Value> {
     match version.values.get(field) {
-        Some(document::Value::Number(number)) => Some(Value::Number(*number)),
-        Some(document::Value::Tags(_, Some(text)) | document::Value::Text(Some(text))) => {
-            Some(Value::text(text))
-        }
+        Some(
+            document::Value::Number(number) | document::Value::Numbers(Some(number), _),
+        ) => Some(Value::Number(*number)),
+        Some(
+            document::Value::Tags(_, Some(text))
+            | document::Value::Text(Some(text))
+            | document::Value::Places(_, Some(text)),
+        ) => Some(Value::text(text)),
         _ => None,
     }
 }

@@ -114,6 +114,7 @@ fn keeps_text(schema: &Schema, field: usize) -> bool {
     let field = &schema.fields[field];
     let is_case_sensitive = match field.kind {
         FieldKind::Tag { is_case_sensitive, .. } => is_case_sensitive,
+        FieldKind::Geo => true,
         _ => false,
     };
     field.is_unfolded || is_case_sensitive || schema.is_json()

@@ -6,12 +6,13 @@ use crate::index::document::Document;
 use crate::index::field::{FieldStore, TagStore};
 use crate::index::schema::{Field, FieldKind, LANGUAGE, Schema, fold};
 use crate::index::texts::{DocumentTexts, TextRules};
-use crate::query::ast::{FieldMask, Node, NodeKind, NumericRange, Pattern, TagValue};
+use crate::query::ast::{FieldMask, GeoCircle, Node, NodeKind, NumericRange, Pattern, TagValue};
 use crate::query::{
     BoxedRows, LeafFigures, LeafKind, Memory, OneRow, OtherRows, Scorer, Scoring, TextSearch,
     unescape, union,
 };
 use crate::structures::numbers::Range;
+use crate::structures::places::Circle;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -32,6 +33,13 @@ pub enum Condition {
         field: usize,
         /// The range.
         range: Range,
+    },
+    /// A place of a field is in a circle.
+    Place {
+        /// The field.
+        field: usize,
+        /// The circle.
+        circle: Circle,
     },
     /// A tag of a field passes any of the tests.
     Tag {
@@ -90,13 +98,13 @@ impl Condition {
             NodeKind::Tag { field, values } => Self::of_tags(field, values, schema)?,
             NodeKind::Numeric(range) => Self::of_range(range, schema),
             NodeKind::Missing { field } => Self::of_missing(field, schema)?,
-            // Words are resolved by `Words`. Places, shapes, vectors are not indexed yet.
+            NodeKind::Geo(circle) => Self::of_circle(circle, schema),
+            // Words are resolved by `Words`. Shapes and vectors are not indexed yet.
             NodeKind::Empty
             | NodeKind::Term(_)
             | NodeKind::Phrase(_)
             | NodeKind::Pattern(_)
             | NodeKind::Fuzzy { .. }
-            | NodeKind::Geo(_)
             | NodeKind::GeoShape { .. }
             | NodeKind::Knn(_)
             | NodeKind::VectorRange(_) => Condition::Nothing,
@@ -120,6 +128,22 @@ impl Condition {
                     min: bound(range.min, range.includes_min),
                     max: bound(range.max, range.includes_max),
                 },
+            },
+            None => Condition::Nothing,
+        }
+    }
+
+    /// A circle of a GEO field; nothing if there is no such field.
+    pub fn of_circle(circle: &GeoCircle, schema: &Schema) -> Self {
+        let is_place = |&number: &usize| {
+            let field = &schema.fields[number];
+            field.kind == FieldKind::Geo && !field.is_unindexed
+        };
+        let &GeoCircle { longitude, latitude, radius, unit, .. } = circle;
+        match schema.field(&circle.field).filter(is_place) {
+            Some(field) => Condition::Place {
+                field,
+                circle: Circle { longitude, latitude, radius_m: radius * unit.metres() },
             },
             None => Condition::Nothing,
         }
@@ -173,6 +197,9 @@ impl Condition {
             Condition::Everything => true,
             Condition::Number { field, range } => {
                 document.any_number(*field, &mut |number| range.contains(number))
+            }
+            Condition::Place { field, circle } => {
+                document.any_number(*field, &mut |place| circle.contains(place))
             }
             Condition::Tag { field, tests } => {
                 document.any_tag(*field, &mut |tag| tests.iter().any(|test| test.passes(tag)))

@@ -10,6 +10,7 @@ use crate::index::json::Listed;
 use crate::index::schema::{LANGUAGE, SCORE, Schema, parse_number};
 use crate::index::texts::{DocumentTexts, KeptTexts, TextIndex};
 use crate::structures::documents::Documents;
+use crate::structures::places::{BadPlace, parse_place};
 use std::collections::{BTreeSet, HashMap};
 use std::mem::size_of;
 use std::num::NonZeroI64;
@@ -637,16 +638,19 @@ impl Contents {
 
     fn note_failure(&mut self, number: usize, row: u32, text: &[u8]) {
         let key = self.documents.get(row).map(|document| document.key.clone());
-        let text = match self.is_json.then(|| Listed::read(text)) {
-            Some(Listed::Misfit(text)) => text.to_vec(),
-            _ => {
+        let is_place = matches!(self.fields[number], FieldStore::Places(_));
+        let (text, is_of_field) = match self.is_json.then(|| Listed::read(text)) {
+            // As in Redis, types that do not fit are not counted by field.
+            Some(Listed::Misfit(text)) => (text.to_vec(), false),
+            Some(listed) => (bad_place(listed.texts()), true),
+            None if is_place => (bad_place([text].into_iter()), true),
+            None => {
                 let text = &text[..text.len().min(ERROR_MAX)];
-                [b"Invalid numeric value: '", text, b"'"].concat()
+                ([b"Invalid numeric value: '", text, b"'"].concat(), true)
             }
         };
         let last = Some(Failure { text: text.into(), key: key.unwrap_or_default() });
-        // As in Redis, failures of JSON values are not counted by field.
-        let of_field = Some(&mut self.errors[number]).filter(|_| !self.is_json);
+        let of_field = Some(&mut self.errors[number]).filter(|_| is_of_field);
         for errors in of_field.into_iter().chain([&mut self.failures]) {
             errors.count += 1;
             errors.last.clone_from(&last);
@@ -766,6 +770,12 @@ impl Contents {
     }
 }
 
+/// Error of the first text that is no place.
+fn bad_place<'t>(mut texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
+    let bad = texts.find_map(|text| parse_place(text).err()).unwrap_or(BadPlace::Text);
+    bad.text().into_bytes()
+}
+
 fn values_bytes(values: &Values) -> usize {
     size_of_val(&**values) + values.iter().map(value_bytes).sum::<usize>()
 }
@@ -787,6 +797,7 @@ impl Document for Row<'_> {
     fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
         match self.contents.field(field) {
             Some(FieldStore::Numbers(store)) => store.any_number(self.row, each),
+            Some(FieldStore::Places(store)) => store.numbers().any_number(self.row, each),
             _ => false,
         }
     }

@@ -7,6 +7,7 @@ use crate::index::field::{FieldStore, NumberStore, TagStore};
 use crate::query::ast::Pattern;
 use crate::structures::id_set::IdCursor;
 use crate::structures::numbers::Range;
+use crate::structures::places::Circle;
 use crate::structures::tags::TagId;
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -63,6 +64,12 @@ impl<'c> Walk<'c, '_> {
                 Some(FieldStore::Numbers(store)) => self.range(condition, store, range),
                 _ => Box::new(Nothing),
             },
+            Condition::Place { field, circle } => match self.contents.field(*field) {
+                Some(FieldStore::Places(store)) => {
+                    self.circle(condition, store.numbers(), circle)
+                }
+                _ => Box::new(Nothing),
+            },
             Condition::Tag { field, tests } => match self.contents.field(*field) {
                 Some(FieldStore::Tags(store)) => {
                     let ids = tags_of(store, tests);
@@ -98,17 +105,45 @@ impl<'c> Walk<'c, '_> {
     }
 
     fn range(self, condition: &'c Condition, store: &'c NumberStore, range: &Range) -> Boxed<'c> {
-        let many = self.contents.len() / TESTED_SHARE + LIST_MAX;
+        let many = self.many();
+        let count = || store.numbers().count(range, many);
+        let rows = || store.numbers().range(range).map(|(_, row)| row);
+        self.collected(condition, &|| count() < many, &|end| Collected::of(rows(), end))
+    }
+
+    fn circle(self, condition: &'c Condition, store: &'c NumberStore, circle: &Circle) -> Boxed<'c> {
+        let Some(ranges) = circle.ranges() else {
+            return self.tested(Box::new(self.everything()), condition);
+        };
+        let is_small = || count_of(store, &ranges, self.many()) < self.many();
+        let rows = || {
+            let pairs = ranges.iter().flat_map(|range| store.numbers().range(range));
+            pairs.filter(|(place, _)| circle.contains(*place)).map(|(_, row)| row)
+        };
+        self.collected(condition, &is_small, &|end| Collected::of(rows(), end))
+    }
+
+    /// Number of rows from which on they are tested one by one.
+    fn many(self) -> usize {
+        self.contents.len() / TESTED_SHARE + LIST_MAX
+    }
+
+    /// Rows of a condition, collected once in a query if they are few.
+    fn collected(
+        self,
+        condition: &'c Condition,
+        is_small: &dyn Fn() -> bool,
+        collect: &dyn Fn(u32) -> Collected,
+    ) -> Boxed<'c> {
         let at = std::ptr::from_ref(condition).addr();
         let known = self.ranges.0.borrow().get(&at).cloned();
         let collected = match known {
             Some(collected) => collected,
-            None if store.numbers().count(range, many) >= many => {
+            None if !is_small() => {
                 return self.tested(Box::new(self.everything()), condition);
             }
             None => {
-                let rows = store.numbers().range(range).map(|(_, row)| row);
-                let collected = Rc::new(Collected::of(rows, self.contents.documents().end()));
+                let collected = Rc::new(collect(self.contents.documents().end()));
                 self.ranges.0.borrow_mut().insert(at, collected.clone());
                 collected
             }
@@ -150,6 +185,11 @@ impl<'c> Walk<'c, '_> {
     }
 }
 
+/// Number of pairs in ranges; it is counted up to about `most` for each.
+fn count_of(store: &NumberStore, ranges: &[Range], most: usize) -> usize {
+    ranges.iter().map(|range| store.numbers().count(range, most)).sum()
+}
+
 /// Upper bound of the number of rows that match, roughly.
 pub fn estimate(condition: &Condition, contents: &Contents) -> usize {
     let all = contents.len();
@@ -159,6 +199,15 @@ pub fn estimate(condition: &Condition, contents: &Contents) -> usize {
         Condition::Number { field, range } => match contents.field(*field) {
             Some(FieldStore::Numbers(store)) => {
                 store.numbers().count(range, all / TESTED_SHARE + 1)
+            }
+            _ => 0,
+        },
+        Condition::Place { field, circle } => match contents.field(*field) {
+            Some(FieldStore::Places(store)) => {
+                let ranges = circle.ranges();
+                ranges.map_or(all, |ranges| {
+                    count_of(store.numbers(), &ranges, all / TESTED_SHARE + 1)
+                })
             }
             _ => 0,
         },

@@ -2,11 +2,12 @@
 //! as they are stored at the key.
 
 use crate::index::schema::{FieldKind, Schema, fold, parse_number, split_tags};
+use crate::structures::places::parse_place;
 use std::sync::Arc;
 
 /// Values of a document by the fields of a schema.
 pub trait Document {
-    /// Passes the numbers of a NUMERIC field to `each` until it returns true; returns whether it
+    /// Passes the numbers of a NUMERIC field, or those of places, to `each` until it returns true; returns whether it
     /// did.
     fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool;
 
@@ -31,6 +32,8 @@ pub enum Value {
     Number(f64),
     /// The number to sort by, and all numbers of a JSON document, ascending.
     Numbers(Option<f64>, Box<[f64]>),
+    /// Numbers of places, ascending, and the whole value if documents can be sorted by the field.
+    Places(Box<[f64]>, Option<Box<[u8]>>),
     /// Tags, and the whole value if documents can be sorted by the field.
     Tags(Box<[Arc<[u8]>]>, Option<Box<[u8]>>),
     /// A text: the value to sort by, if documents can be sorted by the field. The words are those
@@ -47,7 +50,7 @@ impl Document for [Value] {
     fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
         match self.get(field) {
             Some(Value::Number(number)) => each(*number),
-            Some(Value::Numbers(_, numbers)) => numbers.iter().any(|number| each(*number)),
+            Some(Value::Numbers(_, numbers) | Value::Places(numbers, _)) => numbers.iter().any(|number| each(*number)),
             _ => false,
         }
     }
@@ -78,9 +81,13 @@ impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Stored<'_, F> {
     pub fn fits(&self) -> bool {
         self.schema.fields.iter().enumerate().all(|(number, field)| {
             let mut fits = true;
-            if field.kind == FieldKind::Number {
-                (self.get)(number, &mut |text| fits = parse_number(text).is_some());
-            }
+            (self.get)(number, &mut |text| {
+                fits = match field.kind {
+                    FieldKind::Number => parse_number(text).is_some(),
+                    FieldKind::Geo => parse_place(text).is_ok(),
+                    _ => true,
+                };
+            });
             fits
         })
     }
@@ -89,7 +96,10 @@ impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Stored<'_, F> {
 impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Document for Stored<'_, F> {
     fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
         let mut number = None;
-        (self.get)(field, &mut |text| number = parse_number(text));
+        let is_place = self.schema.fields[field].kind == FieldKind::Geo;
+        (self.get)(field, &mut |text| {
+            number = if is_place { parse_place(text).ok() } else { parse_number(text) };
+        });
         number.is_some_and(each)
     }
 

@@ -10,6 +10,9 @@ use std::collections::HashMap;
 use std::mem::size_of;
 
 mod json;
+mod places;
+
+pub use places::PlaceStore;
 
 /// A value that does not fit the kind of its field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,6 +25,8 @@ pub enum FieldStore {
     Tags(TagStore),
     /// Numbers.
     Numbers(NumberStore),
+    /// Places.
+    Places(PlaceStore),
     /// A text. Its words are in [`crate::index::texts`].
     Text(TextStore),
 }
@@ -134,13 +139,15 @@ impl FieldStore {
                 owned: 0,
                 scratch: Scratch::default(),
             }),
-            FieldKind::Number => FieldStore::Numbers(NumberStore {
-                is_indexed,
-                missing,
-                of_rows: Column::default(),
-                numbers: Numbers::default(),
-                several: HashMap::new(),
-                owned: 0,
+            FieldKind::Number => FieldStore::Numbers(NumberStore::new(is_indexed, missing)),
+            FieldKind::Geo => FieldStore::Places(PlaceStore {
+                numbers: NumberStore::new(is_indexed, missing),
+                texts: TextStore {
+                    missing: None,
+                    sort_keys: field.is_sortable.then(Column::default),
+                    is_unfolded: true,
+                    owned: 0,
+                },
             }),
             FieldKind::Text { .. } => FieldStore::Text(TextStore {
                 missing,
@@ -163,6 +170,7 @@ impl FieldStore {
                 store.set(row, number.unwrap_or(None));
                 return number.map(|_| ());
             }
+            FieldStore::Places(store) => return store.set_text(row, text),
             FieldStore::Text(store) => store.set_text(row, text),
         }
         Ok(())
@@ -177,6 +185,7 @@ impl FieldStore {
                 Value::Numbers(first, numbers) => store.set_list(row, *first, numbers),
                 _ => store.set(row, None),
             },
+            FieldStore::Places(store) => store.set(row, value),
             FieldStore::Text(store) => match value {
                 Value::Text(sort_key) => store.set(row, true, sort_key.clone()),
                 _ => store.set(row, false, None),
@@ -189,6 +198,7 @@ impl FieldStore {
         let missing = match self {
             FieldStore::Tags(store) => &mut store.missing,
             FieldStore::Numbers(store) => &mut store.missing,
+            FieldStore::Places(store) => &mut store.numbers.missing,
             FieldStore::Text(store) => &mut store.missing,
         };
         if let Some(missing) = missing {
@@ -204,6 +214,7 @@ impl FieldStore {
         match self {
             FieldStore::Tags(store) => store.get(row),
             FieldStore::Numbers(store) => store.get(row),
+            FieldStore::Places(store) => store.get(row),
             FieldStore::Text(store) => match store.is_missing(row) {
                 true => Value::Missing,
                 false => Value::Text(store.sort_key(row).map(Into::into)),
@@ -217,9 +228,8 @@ impl FieldStore {
             FieldStore::Tags(store) => {
                 store.of_rows.get(row).is_none_or(|ids| *ids == TagIds::Missing)
             }
-            FieldStore::Numbers(store) => {
-                store.number(row).is_none() && !store.several.contains_key(&row)
-            }
+            FieldStore::Numbers(store) => store.is_missing(row),
+            FieldStore::Places(store) => store.numbers.is_missing(row),
             FieldStore::Text(store) => store.is_missing(row),
         }
     }
@@ -229,6 +239,7 @@ impl FieldStore {
         match self {
             FieldStore::Tags(store) => store.missing.as_ref(),
             FieldStore::Numbers(store) => store.missing.as_ref(),
+            FieldStore::Places(store) => store.numbers.missing.as_ref(),
             FieldStore::Text(store) => store.missing.as_ref(),
         }
     }
@@ -242,12 +253,9 @@ impl FieldStore {
                     let texts = store.texts.as_ref().map_or(0, Column::footprint);
                     store.tags.footprint() + store.of_rows.footprint() + texts + store.owned
                 }
-                FieldStore::Numbers(store) => {
-                    store.numbers.footprint() + store.of_rows.footprint() + store.several_bytes()
-                }
-                FieldStore::Text(store) => {
-                    store.sort_keys.as_ref().map_or(0, Column::footprint) + store.owned
-                }
+                FieldStore::Numbers(store) => store.footprint(),
+                FieldStore::Places(store) => store.numbers.footprint() + store.texts.footprint(),
+                FieldStore::Text(store) => store.footprint(),
             }
     }
 
@@ -261,11 +269,11 @@ impl FieldStore {
                 }
             }
             FieldStore::Numbers(store) => store.of_rows.drop_page(page),
-            FieldStore::Text(store) => {
-                if let Some(sort_keys) = &mut store.sort_keys {
-                    sort_keys.drop_page(page);
-                }
+            FieldStore::Places(store) => {
+                store.numbers.of_rows.drop_page(page);
+                store.texts.drop_page(page);
             }
+            FieldStore::Text(store) => store.drop_page(page),
         }
     }
 
@@ -274,12 +282,23 @@ impl FieldStore {
         match self {
             FieldStore::Tags(store) => store.tags.len(),
             FieldStore::Numbers(store) => store.numbers.len(),
+            FieldStore::Places(store) => store.numbers.numbers.len(),
             FieldStore::Text(_) => 0,
         }
     }
 }
 
 impl TextStore {
+    fn footprint(&self) -> usize {
+        self.sort_keys.as_ref().map_or(0, Column::footprint) + self.owned
+    }
+
+    fn drop_page(&mut self, page: usize) {
+        if let Some(sort_keys) = &mut self.sort_keys {
+            sort_keys.drop_page(page);
+        }
+    }
+
     /// The value of a row to sort by, if documents can be sorted by the field without being read.
     pub fn sort_key(&self, row: u32) -> Option<&[u8]> {
         self.sort_keys.as_ref()?.get(row)?.as_deref()
@@ -435,6 +454,25 @@ impl TagStore {
 }
 
 impl NumberStore {
+    fn new(is_indexed: bool, missing: Option<IdSet>) -> Self {
+        NumberStore {
+            is_indexed,
+            missing,
+            of_rows: Column::default(),
+            numbers: Numbers::default(),
+            several: HashMap::new(),
+            owned: 0,
+        }
+    }
+
+    fn footprint(&self) -> usize {
+        self.numbers.footprint() + self.of_rows.footprint() + self.several_bytes()
+    }
+
+    fn is_missing(&self, row: u32) -> bool {
+        self.number(row).is_none() && !self.several.contains_key(&row)
+    }
+
     /// Pairs of a number and a row.
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
@@ -499,6 +537,9 @@ pub fn value_bytes(value: &Value) -> usize {
         }
         Value::Text(sort_key) => sort_key.as_ref().map_or(0, |text| text.len()),
         Value::Numbers(_, numbers) => size_of_val(&**numbers),
+        Value::Places(places, text) => {
+            size_of_val(&**places) + text.as_ref().map_or(0, |text| text.len())
+        }
         _ => 0,
     }
 }

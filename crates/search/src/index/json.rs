@@ -10,6 +10,7 @@
 use crate::index::document::Document;
 use crate::index::schema::{Field, FieldKind, LANGUAGE, SCORE, Schema, fold, split_tags};
 use crate::index::touched::Touched;
+use crate::structures::places::parse_place;
 use petrel_json::{Kind, Number, Path, Step, Value, Work};
 use std::ops::ControlFlow;
 
@@ -59,7 +60,7 @@ impl Form {
     fn of(kind: &FieldKind) -> Self {
         match kind {
             FieldKind::Number => Form::Numbers,
-            FieldKind::Text { .. } => Form::Texts,
+            FieldKind::Text { .. } | FieldKind::Geo => Form::Texts,
             FieldKind::Tag { .. } => Form::Tags,
         }
     }
@@ -401,8 +402,14 @@ pub struct StoredJson<'s> {
 impl StoredJson<'_> {
     /// Whether every value fits its field's kind.
     pub fn fits(&self) -> bool {
-        let misfits = |listed: Listed<'_>| matches!(listed, Listed::Misfit(_));
-        (0..self.schema.fields.len()).all(|field| !self.with_values(field, misfits, false))
+        self.schema.fields.iter().enumerate().all(|(number, field)| {
+            let fits = |listed: Listed<'_>| match (listed, &field.kind) {
+                (Listed::Misfit(_), _) => false,
+                (_, FieldKind::Geo) => listed.texts().all(|text| parse_place(text).is_ok()),
+                _ => true,
+            };
+            self.with_values(number, fits, true)
+        })
     }
 
     /// Calls `work` with the values of a field; `missing` if the document lacks it.
@@ -415,7 +422,12 @@ impl StoredJson<'_> {
 
 impl Document for StoredJson<'_> {
     fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
-        self.with_values(field, |listed| listed.numbers().any(each), false)
+        let is_place = self.schema.fields[field].kind == FieldKind::Geo;
+        let any = |listed: Listed<'_>| match is_place {
+            true => listed.texts().filter_map(|text| parse_place(text).ok()).any(each),
+            false => listed.numbers().any(each),
+        };
+        self.with_values(field, any, false)
     }
 
     fn any_tag(&self, field: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> bool {

@@ -1,6 +1,7 @@
 //! Schemas: the fields of an index and its options, as `FT.CREATE` states them.
 
 use crate::query::Fields;
+pub use crate::structures::numbers::parse_number;
 use crate::text::Synonyms;
 use std::sync::Arc;
 
@@ -117,6 +118,8 @@ pub enum FieldKind {
     },
     /// A number.
     Number,
+    /// A place on the earth.
+    Geo,
     /// A text, searched by its words.
     Text {
         /// Factor of the frequency of its words.
@@ -134,6 +137,7 @@ impl FieldKind {
         match self {
             FieldKind::Tag { .. } => "TAG",
             FieldKind::Number => "NUMERIC",
+            FieldKind::Geo => "GEO",
             FieldKind::Text { .. } => "TEXT",
         }
     }
@@ -219,24 +223,6 @@ pub fn fold(tag: &[u8], is_case_sensitive: bool, out: &mut Vec<u8>) {
 /// Splits a value into its tags, without white space around them.
 pub fn split_tags(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     value.split(move |&byte| byte == separator).map(<[u8]>::trim_ascii)
-}
-
-/// Parses a number of a document.
-pub fn parse_number(text: &[u8]) -> Option<f64> {
-    let text = std::str::from_utf8(text).ok()?;
-    let (sign, digits) = match text.as_bytes() {
-        [b'-', ..] => (-1.0, &text[1..]),
-        [b'+', ..] => (1.0, &text[1..]),
-        _ => (1.0, text),
-    };
-    if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        let is_hex = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-        return u64::from_str_radix(hex, 16).ok().filter(|_| is_hex).map(|n| sign * n as f64);
-    }
-    let number: f64 = text.parse().ok()?;
-    // Redis rejects what does not fit; an infinity has to be spelled out.
-    let is_spelled = text.contains(['n', 'N']);
-    (!number.is_nan() && (number.is_finite() || is_spelled)).then_some(number)
 }
 
 #[cfg(test)]

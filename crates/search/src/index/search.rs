@@ -404,6 +404,10 @@ impl<'q> Run<'q> {
                     Some(key) => key,
                     None => return,
                 },
+                Some(FieldStore::Places(store)) => match self.text_key(store.sort_key(row)) {
+                    Some(key) => key,
+                    None => return,
+                },
                 Some(FieldStore::Text(store)) => match self.text_key(store.sort_key(row)) {
                     Some(key) => key,
                     None => return,
@@ -509,7 +513,9 @@ impl Version {
             Some(Value::Number(number) | Value::Numbers(Some(number), _)) => {
                 SortKey::Number(*number)
             }
-            Some(Value::Tags(_, Some(text)) | Value::Text(Some(text))) => {
+            Some(
+                Value::Tags(_, Some(text)) | Value::Text(Some(text)) | Value::Places(_, Some(text)),
+            ) => {
                 SortKey::Text(text.clone())
             }
             _ => SortKey::Missing,

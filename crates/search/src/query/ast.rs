@@ -200,6 +200,19 @@ pub struct GeoCircle {
     pub unit: DistanceUnit,
 }
 
+impl GeoCircle {
+    /// Text of the error of numbers that are no circle.
+    pub fn fault(&self) -> Option<&'static str> {
+        let is_place = (-90.0..=90.0).contains(&self.latitude)
+            && (-180.0..=180.0).contains(&self.longitude);
+        match () {
+            () if !is_place => Some("Invalid GeoFilter lat/lon"),
+            () if self.radius <= 0.0 || self.radius.is_nan() => Some("Invalid GeoFilter radius"),
+            () => None,
+        }
+    }
+}
+
 /// Units of a distance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DistanceUnit {
@@ -211,6 +224,29 @@ pub enum DistanceUnit {
     Miles,
     /// Feet.
     Feet,
+}
+
+impl DistanceUnit {
+    /// The unit of a name.
+    pub fn of(name: &[u8]) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_slice() {
+            b"m" => DistanceUnit::Meters,
+            b"km" => DistanceUnit::Kilometers,
+            b"mi" => DistanceUnit::Miles,
+            b"ft" => DistanceUnit::Feet,
+            _ => return None,
+        })
+    }
+
+    /// Its length in metres, as Redis has it.
+    pub fn metres(self) -> f64 {
+        match self {
+            DistanceUnit::Meters => 1.0,
+            DistanceUnit::Kilometers => 1000.0,
+            DistanceUnit::Miles => 1609.34,
+            DistanceUnit::Feet => 0.3048,
+        }
+    }
 }
 
 /// Relations of a document's shape to the shape of a query.

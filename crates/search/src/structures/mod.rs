@@ -7,6 +7,7 @@ mod hash_table;
 pub mod id_set;
 pub mod numbers;
 mod paged;
+pub mod places;
 mod pool;
 pub mod postings;
 pub mod tags;

@@ -86,6 +86,24 @@ fn number_of(ordered: u64) -> f64 {
     f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
 }
 
+/// Parses a number of a document.
+pub fn parse_number(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (sign, digits) = match text.as_bytes() {
+        [b'-', ..] => (-1.0, &text[1..]),
+        [b'+', ..] => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        let is_hex = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+        return u64::from_str_radix(hex, 16).ok().filter(|_| is_hex).map(|n| sign * n as f64);
+    }
+    let number: f64 = text.parse().ok()?;
+    // Redis rejects what does not fit; an infinity has to be spelled out.
+    let is_spelled = text.contains(['n', 'N']);
+    (!number.is_nan() && (number.is_finite() || is_spelled)).then_some(number)
+}
+
 impl Leaf {
     fn bytes(&self) -> usize {
         LEAF_BYTES

@@ -18,6 +18,10 @@ impl FieldStore {
         match self {
             FieldStore::Tags(store) => store.set_listed(row, listed),
             FieldStore::Numbers(store) => store.set_listed(row, listed),
+            FieldStore::Places(store) => {
+                let set = store.set_listed(row, listed);
+                return if fits { set } else { Err(Misfit) };
+            }
             FieldStore::Text(store) => store.set_listed(row, listed),
         }
         if fits { Ok(()) } else { Err(Misfit) }
@@ -51,7 +55,7 @@ impl TagStore {
 }
 
 impl TextStore {
-    fn set_listed(&mut self, row: u32, listed: Option<Listed<'_>>) {
+    pub(super) fn set_listed(&mut self, row: u32, listed: Option<Listed<'_>>) {
         let sort_key = first_text(listed).filter(|_| self.sort_keys.is_some());
         self.set(row, listed.is_some(), sort_key);
     }

@@ -204,25 +204,18 @@ impl Parser<'_> {
             Attribute => self.parameter(&token),
             _ => self.text(&token.text).to_vec(),
         };
-        let unit = unit_of(&name);
-        let fault: Option<&[u8]> = if unit.is_none() {
-            Some(b"Invalid GeoFilter unit")
-        } else if !(-90.0..=90.0).contains(&latitude) || !(-180.0..=180.0).contains(&longitude) {
-            Some(b"Invalid GeoFilter lat/lon")
-        } else if radius <= 0.0 || radius.is_nan() {
-            Some(b"Invalid GeoFilter radius")
-        } else {
-            None
-        };
-        if let Some(text) = fault {
-            let error = QueryError::new(ErrorKind::InvalidValue, &[text]);
+        let named = DistanceUnit::of(&name);
+        let unit = named.unwrap_or(DistanceUnit::Meters);
+        let circle = GeoCircle { field, longitude, latitude, radius, unit };
+        let unknown = named.is_none().then_some("Invalid GeoFilter unit");
+        if let Some(text) = unknown.or(circle.fault()) {
+            let error = QueryError::new(ErrorKind::InvalidValue, &[text.as_bytes()]);
             if !modern {
                 return Err(error);
             }
             self.defer(error);
         }
-        let unit = unit.unwrap_or(DistanceUnit::Meters);
-        Ok(Node::new(NodeKind::Geo(GeoCircle { field, longitude, latitude, radius, unit })))
+        Ok(Node::new(NodeKind::Geo(circle)))
     }
 }
 
@@ -230,14 +223,4 @@ impl Parser<'_> {
 pub(super) fn not_numeric(value: &[u8], name: &[u8]) -> QueryError {
     let parts: [&[u8]; 5] = [b"Invalid numeric value (", value, b") for parameter `", name, b"`"];
     QueryError::new(ErrorKind::NotNumeric, &parts)
-}
-
-fn unit_of(name: &[u8]) -> Option<DistanceUnit> {
-    Some(match name.to_ascii_lowercase().as_slice() {
-        b"m" => DistanceUnit::Meters,
-        b"km" => DistanceUnit::Kilometers,
-        b"mi" => DistanceUnit::Miles,
-        b"ft" => DistanceUnit::Feet,
-        _ => return None,
-    })
 }
