@@ -68,6 +68,8 @@ mod scripts;
 mod search;
 mod search_aggregate;
 mod search_aggregate_peer;
+mod search_geo;
+mod search_geo_peer;
 mod search_json;
 mod search_json_model;
 mod search_json_peer;

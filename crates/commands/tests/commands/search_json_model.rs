@@ -13,7 +13,10 @@ const STEPS: usize = 120;
 
 const SCHEMA: &str = "FT.CREATE i ON JSON PREFIX 1 k: SCHEMA $.n AS n NUMERIC SORTABLE \
     $.m[*] AS m NUMERIC $.t AS t TAG $.g[*] AS g TAG SORTABLE $.o.w AS w TEXT $..x AS x NUMERIC \
-    INDEXMISSING $.o.l[1] AS l TAG";
+    INDEXMISSING $.o.l[1] AS l TAG $.p AS p GEO SORTABLE";
+
+/// Texts of places, some of them far from the others.
+const PLACES: [&[u8]; 4] = [b"1,2", b"1.001 2", b"30,40", b"-179.999,-2"];
 
 /// The values that a path of the schema selects.
 fn select<'d>(name: &str, root: Json<'d>) -> Vec<Json<'d>> {
@@ -23,7 +26,7 @@ fn select<'d>(name: &str, root: Json<'d>) -> Vec<Json<'d>> {
         value.flat_map(|v| v.items().chain(v.members().map(|(_, value)| value))).collect()
     };
     match name {
-        "n" | "t" => member(root, name).into_iter().collect(),
+        "n" | "t" | "p" => member(root, name).into_iter().collect(),
         "m" | "g" => children(member(root, name)),
         "w" => member(root, "o").and_then(|o| member(o, "w")).into_iter().collect(),
         "l" => {
@@ -50,7 +53,7 @@ struct Misfit;
 fn values(name: &str, root: Json<'_>) -> Result<Values, Misfit> {
     let found = select(name, root);
     let is_number = matches!(name, "n" | "m" | "x");
-    let is_sortable = matches!(name, "n" | "g");
+    let is_sortable = matches!(name, "n" | "g" | "p");
     let items: Vec<Json<'_>> = match found[..] {
         [] => return Ok(None),
         [one] if one.kind() == Kind::Array => {
@@ -69,6 +72,8 @@ fn values(name: &str, root: Json<'_>) -> Result<Values, Misfit> {
     for item in items {
         match (item.kind(), item.string(), item.number()) {
             (Kind::Null, ..) => {}
+            // All texts of places are among these.
+            (_, Some(text), _) if name == "p" && !PLACES.contains(&text) => return Err(Misfit),
             (_, Some(text), _) if !is_number => {
                 texts.push(String::from_utf8_lossy(text).to_lowercase());
             }
@@ -88,6 +93,8 @@ enum Query {
     Number(&'static str, i32, i32),
     Tag(&'static str, &'static str),
     Word(&'static str),
+    /// Within a kilometre of a place, by its position in [`PLACES`].
+    Near(usize),
     Missing,
     And(Box<Query>, Box<Query>),
     Or(Box<Query>, Box<Query>),
@@ -97,7 +104,7 @@ enum Query {
 impl Query {
     fn draw(random: &mut Random, depth: usize) -> Self {
         let part = |random: &mut Random| Box::new(Query::draw(random, depth - 1));
-        match random.below(if depth == 0 { 5 } else { 9 }) {
+        match random.below(if depth == 0 { 6 } else { 10 }) {
             0 | 1 => {
                 let low = random.below(8) as i32 - 2;
                 let field = ["n", "m", "x"][random.below(3)];
@@ -109,8 +116,9 @@ impl Query {
             ),
             3 => Query::Word(["one", "two", "three"][random.below(3)]),
             4 => Query::Missing,
-            5 | 6 => Query::And(part(random), part(random)),
-            7 => Query::Or(part(random), part(random)),
+            5 => Query::Near(random.below(PLACES.len())),
+            6 | 7 => Query::And(part(random), part(random)),
+            8 => Query::Or(part(random), part(random)),
             _ => Query::Not(part(random)),
         }
     }
@@ -120,6 +128,10 @@ impl Query {
             Query::Number(field, low, high) => format!("@{field}:[{low} {high}]"),
             Query::Tag(field, tag) => format!("@{field}:{{{tag}}}"),
             Query::Word(word) => format!("@w:{word}"),
+            Query::Near(at) => {
+                let place = String::from_utf8_lossy(PLACES[*at]).replace(',', " ");
+                format!("@p:[{place} 1 km]")
+            }
             Query::Missing => "ismissing(@x)".into(),
             Query::And(a, b) => format!("({} {})", a.text(), b.text()),
             Query::Or(a, b) => format!("({} | {})", a.text(), b.text()),
@@ -136,6 +148,11 @@ impl Query {
             }
             Query::Tag(field, tag) => of(field).0.iter().any(|text| text == tag),
             Query::Word(word) => of("w").0.iter().any(|text| text.split(' ').any(|it| it == *word)),
+            Query::Near(at) => {
+                // The first two are 111 m apart.
+                let near: &[&[u8]] = if *at < 2 { &PLACES[..2] } else { &PLACES[*at..=*at] };
+                of("p").0.iter().any(|text| near.contains(&text.as_bytes()))
+            }
             Query::Missing => values("x", root) == Ok(None),
             Query::And(a, b) => a.matches(root) && b.matches(root),
             Query::Or(a, b) => a.matches(root) || b.matches(root),
@@ -182,12 +199,17 @@ fn draw_member(random: &mut Random, name: &str) -> String {
         format!("[{}]", items.join(","))
     };
     let number = |random: &mut Random| ["1", "2", "3", "-1", "2.5", "null"][random.below(6)].into();
+    let place = |random: &mut Random| {
+        ["\"1,2\"", "\"1.001 2\"", "\"30,40\"", "\"-179.999,-2\"", "null"][random.below(5)].into()
+    };
     let text = |random: &mut Random| {
         ["\"a\"", "\"b\"", "\"A\"", "\"ab\"", "\"one two\"", "\"three\""][random.below(6)].into()
     };
     match name {
         "n" | "x" => number(random),
         "m" => list(random, &number),
+        "p" if random.below(2) == 0 => place(random),
+        "p" => list(random, &place),
         "t" => text(random),
         "g" => list(random, &text),
         _ => {
@@ -199,7 +221,7 @@ fn draw_member(random: &mut Random, name: &str) -> String {
 
 fn draw_document(random: &mut Random) -> String {
     let mut members = Vec::new();
-    for name in ["n", "m", "t", "g", "o", "x", "z"] {
+    for name in ["n", "m", "t", "g", "o", "x", "z", "p"] {
         if random.below(3) > 0 {
             members.push(format!("\"{name}\":{}", draw_member(random, name)));
         }
@@ -210,7 +232,7 @@ fn draw_document(random: &mut Random) -> String {
 fn draw_change(random: &mut Random) -> Vec<String> {
     let key = format!("k:{}", random.below(KEYS));
     let other = format!("{}:{}", random.pick(&["k", "k", "z"]), random.below(KEYS));
-    let names = ["n", "m", "t", "g", "o", "x", "z"];
+    let names = ["n", "m", "t", "g", "o", "x", "z", "p"];
     let name = names[random.below(names.len())];
     let paths = [
         "$.n", "$.m", "$.m[0]", "$.m[-1]", "$.t", "$.g", "$.g[1]", "$.o.w", "$.o", "$.o.l",
@@ -244,7 +266,7 @@ fn check(client: &mut Client, query: &Query, documents: &[(String, Vec<u8>)]) {
         let document = parse(text, Parse::default()).unwrap();
         let root = document.root();
         let fits =
-            ["n", "m", "t", "g", "w", "x", "l"].iter().all(|name| values(name, root).is_ok());
+            ["n", "m", "t", "g", "w", "x", "l", "p"].iter().all(|name| values(name, root).is_ok());
         if fits && query.matches(root) {
             expected.push(key.clone());
         }

@@ -83,9 +83,9 @@ fn present(contents: &Contents, field: usize, row: u32) -> Option<Value> {
 
 fn earlier(version: &Version, field: usize) -> Option<Value> {
     match version.values.get(field) {
-        Some(
-            document::Value::Number(number) | document::Value::Numbers(Some(number), _),
-        ) => Some(Value::Number(*number)),
+        Some(document::Value::Number(number) | document::Value::Numbers(Some(number), _)) => {
+            Some(Value::Number(*number))
+        }
         Some(
             document::Value::Tags(_, Some(text))
             | document::Value::Text(Some(text))

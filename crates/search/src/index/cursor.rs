@@ -65,9 +65,7 @@ impl<'c> Walk<'c, '_> {
                 _ => Box::new(Nothing),
             },
             Condition::Place { field, circle } => match self.contents.field(*field) {
-                Some(FieldStore::Places(store)) => {
-                    self.circle(condition, store.numbers(), circle)
-                }
+                Some(FieldStore::Places(store)) => self.circle(condition, store.numbers(), circle),
                 _ => Box::new(Nothing),
             },
             Condition::Tag { field, tests } => match self.contents.field(*field) {
@@ -111,7 +109,12 @@ impl<'c> Walk<'c, '_> {
         self.collected(condition, &|| count() < many, &|end| Collected::of(rows(), end))
     }
 
-    fn circle(self, condition: &'c Condition, store: &'c NumberStore, circle: &Circle) -> Boxed<'c> {
+    fn circle(
+        self,
+        condition: &'c Condition,
+        store: &'c NumberStore,
+        circle: &Circle,
+    ) -> Boxed<'c> {
         let Some(ranges) = circle.ranges() else {
             return self.tested(Box::new(self.everything()), condition);
         };

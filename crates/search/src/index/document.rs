@@ -50,7 +50,9 @@ impl Document for [Value] {
     fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
         match self.get(field) {
             Some(Value::Number(number)) => each(*number),
-            Some(Value::Numbers(_, numbers) | Value::Places(numbers, _)) => numbers.iter().any(|number| each(*number)),
+            Some(Value::Numbers(_, numbers) | Value::Places(numbers, _)) => {
+                numbers.iter().any(|number| each(*number))
+            }
             _ => false,
         }
     }

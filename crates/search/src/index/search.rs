@@ -515,9 +515,7 @@ impl Version {
             }
             Some(
                 Value::Tags(_, Some(text)) | Value::Text(Some(text)) | Value::Places(_, Some(text)),
-            ) => {
-                SortKey::Text(text.clone())
-            }
+            ) => SortKey::Text(text.clone()),
             _ => SortKey::Missing,
         }
     }

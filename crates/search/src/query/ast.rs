@@ -203,8 +203,8 @@ pub struct GeoCircle {
 impl GeoCircle {
     /// Text of the error of numbers that are no circle.
     pub fn fault(&self) -> Option<&'static str> {
-        let is_place = (-90.0..=90.0).contains(&self.latitude)
-            && (-180.0..=180.0).contains(&self.longitude);
+        let is_place =
+            (-90.0..=90.0).contains(&self.latitude) && (-180.0..=180.0).contains(&self.longitude);
         match () {
             () if !is_place => Some("Invalid GeoFilter lat/lon"),
             () if self.radius <= 0.0 || self.radius.is_nan() => Some("Invalid GeoFilter radius"),

@@ -83,8 +83,7 @@ fn spread(bits: u64) -> u64 {
 /// Longitude and latitude of the centre of a place's cell.
 fn centre_of(number: f64) -> (f64, f64) {
     let bits = number as u64;
-    let gathered =
-        |bits: u64| (0..BITS).fold(0, |cell, bit| cell | (bits >> (2 * bit) & 1) << bit);
+    let gathered = |bits: u64| (0..BITS).fold(0, |cell, bit| cell | (bits >> (2 * bit) & 1) << bit);
     let value = |cell: u64, most: f64| (cell as f64 + 0.5) / CELLS * (2.0 * most) - most;
     (value(gathered(bits >> 1), LONGITUDE_MAX), value(gathered(bits), LATITUDE_MAX))
 }
@@ -162,9 +161,8 @@ mod tests {
 
     #[test]
     fn places_are_those_of_redis() {
-        let good: [&[u8]; 8] = [
-            b"1,2", b"1 2", b"1, 2", b"1e1,2", b"0x10,1", b"1,", b"+1,-2", b"180,85.05112878",
-        ];
+        let good: [&[u8]; 8] =
+            [b"1,2", b"1 2", b"1, 2", b"1e1,2", b"0x10,1", b"1,", b"+1,-2", b"180,85.05112878"];
         for text in good {
             assert!(parse_place(text).is_ok(), "{}", String::from_utf8_lossy(text));
         }

@@ -77,3 +77,42 @@ impl PlaceStore {
         Value::Places(places, self.texts.sort_key(row).map(Into::into))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::index::document::Value;
+    use crate::index::field::{FieldStore, Misfit};
+    use crate::index::schema::{Field, FieldKind};
+
+    #[test]
+    fn values_are_replaced_without_a_trace() {
+        let field = Field {
+            source: (*b"g").into(),
+            name: (*b"g").into(),
+            kind: FieldKind::Geo,
+            is_sortable: true,
+            is_unfolded: false,
+            is_unindexed: false,
+            indexes_empty: false,
+            indexes_missing: true,
+        };
+        let mut store = FieldStore::new(&field);
+        store.set_missing(3, true);
+        assert_eq!(store.set_text(3, Some(b"1,2")), Ok(()));
+        let one = store.get(3);
+        assert!(
+            matches!(&one, Value::Places(places, Some(text)) if places.len() == 1 && **text == *b"1,2")
+        );
+        assert!(!store.is_missing(3) && store.records() == 1);
+        assert_eq!(store.set_text(3, Some(b"nowhere")), Err(Misfit));
+        assert_eq!((store.get(3), store.records()), (Value::Missing, 0));
+        let two = Value::Places([1.0, 7.0].into(), None);
+        store.set(3, &two);
+        assert_eq!((store.get(3), store.records()), (two, 2));
+        store.set(3, &one);
+        assert_eq!((store.get(3), store.records()), (one, 1));
+        store.set(3, &Value::Missing);
+        assert!(store.is_missing(3) && store.records() == 0);
+        assert!(store.missing().unwrap().contains(3));
+    }
+}
