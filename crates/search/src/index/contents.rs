@@ -10,14 +10,12 @@ use crate::index::json::Listed;
 use crate::index::schema::{LANGUAGE, SCORE, Schema, parse_number};
 use crate::index::texts::{DocumentTexts, KeptTexts, TextIndex};
 use crate::structures::documents::Documents;
-use crate::structures::places::{BadPlace, parse_place};
+use crate::structures::numbers::bad_number;
+use crate::structures::places::bad_place;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::size_of;
 use std::num::NonZeroI64;
 use std::ops::Range;
-
-/// Maximum bytes of an error's text.
-const ERROR_MAX: usize = 128;
 
 /// A change of one document.
 #[derive(Clone, Copy, Debug)]
@@ -455,10 +453,8 @@ impl Contents {
             let text = text_of(field);
             let number = usize::from(field.number);
             let is_json = self.is_json;
-            if let Some(Err(Misfit)) = self.change_field(number, |store| match is_json {
-                true => store.set_listed(row, text),
-                false => store.set_text(row, text),
-            }) {
+            let set = self.change_field(number, |store| store.set_stated(row, text, is_json));
+            if set == Some(Err(Misfit)) {
                 misfits.push(number);
                 self.note_failure(number, row, text.unwrap_or_default());
             }
@@ -584,10 +580,7 @@ impl Contents {
             let Some(value) = values.get_mut(number) else { continue };
             let text = field.value.clone().and_then(|value| bytes.get(value));
             // The field converts the text; the row is not searched while it is hidden.
-            let set = match self.is_json {
-                true => self.fields[number].set_listed(row, text),
-                false => self.fields[number].set_text(row, text),
-            };
+            let set = self.fields[number].set_stated(row, text, self.is_json);
             *value = if set.is_ok() { self.fields[number].get(row) } else { Value::Misfit };
             self.fields[number].set(row, &Value::Missing);
             self.fields[number].set_missing(row, false);
@@ -644,10 +637,7 @@ impl Contents {
             Some(Listed::Misfit(text)) => (text.to_vec(), false),
             Some(listed) => (bad_place(listed.texts()), true),
             None if is_place => (bad_place([text].into_iter()), true),
-            None => {
-                let text = &text[..text.len().min(ERROR_MAX)];
-                ([b"Invalid numeric value: '", text, b"'"].concat(), true)
-            }
+            None => (bad_number(text), true),
         };
         let last = Some(Failure { text: text.into(), key: key.unwrap_or_default() });
         let of_field = Some(&mut self.errors[number]).filter(|_| is_of_field);
@@ -768,12 +758,6 @@ impl Contents {
     pub fn row(&self, row: u32) -> Row<'_> {
         Row { contents: self, row }
     }
-}
-
-/// Error of the first text that is no place.
-fn bad_place<'t>(mut texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
-    let bad = texts.find_map(|text| parse_place(text).err()).unwrap_or(BadPlace::Text);
-    bad.text().into_bytes()
 }
 
 fn values_bytes(values: &Values) -> usize {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// Values of a document by the fields of a schema.
 pub trait Document {
-    /// Passes the numbers of a NUMERIC field, or those of places, to `each` until it returns true; returns whether it
-    /// did.
+    /// Passes the numbers of a NUMERIC field, or the numbers of places, to `each` until it returns
+    /// true; returns whether it did.
     fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool;
 
     /// Passes the tags of a TAG field to `each` until it returns true; returns whether it did.

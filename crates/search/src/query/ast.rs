@@ -238,7 +238,7 @@ impl DistanceUnit {
         })
     }
 
-    /// Its length in metres, as Redis has it.
+    /// Length of the unit in metres, as Redis has it.
     pub fn metres(self) -> f64 {
         match self {
             DistanceUnit::Meters => 1.0,

@@ -86,6 +86,14 @@ fn number_of(ordered: u64) -> f64 {
     f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
 }
 
+/// Error of a text that is no number.
+pub fn bad_number(text: &[u8]) -> Vec<u8> {
+    /// Maximum bytes of the text that are shown.
+    const SHOWN_MAX: usize = 128;
+    let text = &text[..text.len().min(SHOWN_MAX)];
+    [b"Invalid numeric value: '", text, b"'"].concat()
+}
+
 /// Parses a number of a document.
 pub fn parse_number(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;

@@ -23,7 +23,7 @@ const MARGIN: f64 = 1.001;
 /// A text that is no place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BadPlace {
-    /// It has not two numbers.
+    /// Not two numbers.
     Text,
     /// The numbers are no coordinates.
     Coordinates(f64, f64),
@@ -53,6 +53,12 @@ pub fn parse_place(text: &[u8]) -> Result<f64, BadPlace> {
         true => Ok(number_of(longitude, latitude)),
         false => Err(BadPlace::Coordinates(longitude, latitude)),
     }
+}
+
+/// Error of the first text that is no place.
+pub fn bad_place<'t>(mut texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
+    let bad = texts.find_map(|text| parse_place(text).err()).unwrap_or(BadPlace::Text);
+    bad.text().into_bytes()
 }
 
 /// Reads a coordinate as C does: blanks may precede it, and an empty text is 0.

@@ -6,6 +6,19 @@ use crate::index::schema::fold;
 use std::mem::{size_of, take};
 
 impl FieldStore {
+    /// Replaces the value of a row by a text, or by values of JSON documents; `None` removes it.
+    ///
+    /// # Errors
+    /// If the value does not fit. It is removed then.
+    pub fn set_stated(
+        &mut self,
+        row: u32,
+        value: Option<&[u8]>,
+        is_json: bool,
+    ) -> Result<(), Misfit> {
+        if is_json { self.set_listed(row, value) } else { self.set_text(row, value) }
+    }
+
     /// Replaces the value of a row by the values that a path has found ([`Listed`]); `None` removes
     /// it.
     ///
