@@ -1,4 +1,4 @@
-//! Places on the earth as numbers of 52 bits, whose ranges are rectangles (Morton, "A computer
+//! Places on the earth as numbers of 52 bits, with rectangles as ranges (Morton, "A computer
 //! oriented geodetic data base", 1966).
 
 use crate::structures::numbers::{Range, parse_number};
