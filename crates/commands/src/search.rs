@@ -5,9 +5,11 @@
 //! | `definitions`, `follow` | definitions as auxiliary state; live indexes that follow them |
 //! | `open` | indexes by name, with permissions |
 //! | `create` | `FT.CREATE`, `FT.ALTER` |
+//! | `vector_field` | VECTOR fields of these |
 //! | `manage` | dropping, listing, aliases, tags |
 //! | `query` | options of `FT.SEARCH`, its run |
 //! | `words` | words of a query, and the options about them |
+//! | `vectors` | nearest neighbours in the result |
 //! | `load` | hits, read and tested again under their locks |
 //! | `reply` | replies of `FT.SEARCH` |
 //! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
@@ -27,6 +29,8 @@ mod query;
 mod reply;
 mod settings;
 mod state;
+mod vector_field;
+mod vectors;
 mod words;
 
 pub(crate) use definitions::Definitions;

@@ -94,7 +94,7 @@ impl Loader {
             ctx.pace(UNITS_PER_HIT)?;
             let bits = ctx.exec.ks.hash(&hit.key).bits();
             with_hash(ctx, &hit.key, |hash| {
-                if is_as_found(hit, bits, searched, &keyspace) || is_match(hash, searched) {
+                if is_as_found(hit, bits, searched, &keyspace) || is_match(hit, hash, searched) {
                     self.take(hit, hash, searched);
                 }
             })?;
@@ -109,11 +109,24 @@ impl Loader {
         match &options.returned {
             _ if options.no_content => {}
             Some(returned) => {
+                // As in Redis, distances come first.
+                let distances = &searched.vectors.distances;
+                for (number, distance) in distances.iter().enumerate() {
+                    let own = returned.iter().filter(|it| *it.field == *distance.name);
+                    own.for_each(|it| self.distance(number, hash, searched, it.name));
+                }
                 for Returned { field, name } in returned {
-                    self.return_field(hit, hash, schema, field, name);
+                    if searched.vectors.find(field).is_none() {
+                        self.return_field(hit, hash, schema, field, name);
+                    }
                 }
             }
-            None => self.all_fields(hash, options.sort.map(|(name, _)| name), schema),
+            None => {
+                for (number, distance) in searched.vectors.distances.iter().enumerate() {
+                    self.distance(number, hash, searched, &distance.name);
+                }
+                self.all_fields(hash, options.sort.map(|(name, _)| name), schema);
+            }
         }
         let payload = schema.documents.payload_field.as_deref().and_then(|name| {
             let mut payload = None;
@@ -132,6 +145,22 @@ impl Loader {
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value);
         self.fields.push((start..middle, middle..self.bytes.len()));
+    }
+
+    /// A distance of the query.
+    fn distance(
+        &mut self,
+        number: usize,
+        hash: &HashRef<'_>,
+        searched: &Searched<'_, '_>,
+        name: &[u8],
+    ) {
+        let schema = &searched.index.schema;
+        let document = Stored { schema, get: reader(hash, schema) };
+        let distance = searched.vectors.distances.get(number);
+        if let Some(distance) = distance.and_then(|distance| distance.near.distance(&document)) {
+            self.push(name, returned_number(distance).as_bytes());
+        }
     }
 
     fn return_field(
@@ -185,7 +214,12 @@ impl Loaded {
 }
 
 /// Whether a document is as the query has found it. Its key is locked.
-fn is_as_found(hit: &Hit, hash: u64, searched: &Searched<'_, '_>, keyspace: &Keyspace) -> bool {
+pub(super) fn is_as_found(
+    hit: &Hit,
+    hash: u64,
+    searched: &Searched<'_, '_>,
+    keyspace: &Keyspace,
+) -> bool {
     if keyspace.indexes().fence.is_in_flight(hash, 0) {
         return false;
     }
@@ -195,11 +229,13 @@ fn is_as_found(hit: &Hit, hash: u64, searched: &Searched<'_, '_>, keyspace: &Key
         && !contents.has_expiring_fields(hit.row)
 }
 
-/// Whether a document matches as it is stored.
-fn is_match(hash: &HashRef<'_>, searched: &Searched<'_, '_>) -> bool {
+/// Whether a document matches as it is stored. A neighbour has its distance still.
+pub(super) fn is_match(hit: &Hit, hash: &HashRef<'_>, searched: &Searched<'_, '_>) -> bool {
     let schema = &searched.index.schema;
     let document = Stored { schema, get: reader(hash, schema) };
-    document.fits() && searched.condition.matches(&document)
+    document.fits()
+        && searched.condition.matches(&document)
+        && searched.vectors.has_distance(hit, &document)
 }
 
 /// Reads the fields of a schema from a hash.

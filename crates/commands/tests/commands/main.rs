@@ -71,6 +71,8 @@ mod search_aggregate_peer;
 mod search_peer;
 mod search_texts;
 mod search_texts_peer;
+mod search_vectors;
+mod search_vectors_peer;
 mod server;
 mod sets;
 mod sketches_peer;

@@ -2,6 +2,7 @@
 //! document, and walked as rows ([`crate::index::cursor`], [`crate::index::words`]).
 
 use crate::index::contents::Contents;
+use crate::index::distances::Near;
 use crate::index::document::Document;
 use crate::index::field::{FieldStore, TagStore};
 use crate::index::schema::{Field, FieldKind, LANGUAGE, Schema, fold};
@@ -40,6 +41,8 @@ pub enum Condition {
         /// The tests.
         tests: Vec<TagTest>,
     },
+    /// A vector is within a radius.
+    Near(Near),
     /// The document lacks a field.
     Missing {
         /// The field.
@@ -90,7 +93,9 @@ impl Condition {
             NodeKind::Tag { field, values } => Self::of_tags(field, values, schema)?,
             NodeKind::Numeric(range) => Self::of_range(range, schema),
             NodeKind::Missing { field } => Self::of_missing(field, schema)?,
-            // Words are resolved by `Words`. Places, shapes, vectors are not indexed yet.
+            NodeKind::VectorRange(range) => Self::of_vectors(range, schema)?,
+            // Words are resolved by `Words`, neighbours by `VectorQuery`. Places and shapes are not
+            // indexed yet.
             NodeKind::Empty
             | NodeKind::Term(_)
             | NodeKind::Phrase(_)
@@ -98,8 +103,7 @@ impl Condition {
             | NodeKind::Fuzzy { .. }
             | NodeKind::Geo(_)
             | NodeKind::GeoShape { .. }
-            | NodeKind::Knn(_)
-            | NodeKind::VectorRange(_) => Condition::Nothing,
+            | NodeKind::Knn(_) => Condition::Nothing,
         })
     }
 
@@ -177,6 +181,7 @@ impl Condition {
             Condition::Tag { field, tests } => {
                 document.any_tag(*field, &mut |tag| tests.iter().any(|test| test.passes(tag)))
             }
+            Condition::Near(near) => near.distance(document).is_some(),
             Condition::Missing { field } => document.is_missing(*field),
             Condition::All(conditions) => {
                 conditions.iter().all(|condition| condition.matches(document))
@@ -387,7 +392,7 @@ impl Words {
 /// Figures of a condition on something else than words and tags.
 pub(super) fn figures_of(condition: &Condition, weight: f64) -> LeafFigures<'static> {
     match condition {
-        Condition::Missing { .. } => {
+        Condition::Missing { .. } | Condition::Near(_) => {
             LeafFigures { weight, ..LeafFigures::of(LeafKind::Absence, b"") }
         }
         _ => LeafFigures::of(LeafKind::Other, b""),

@@ -14,9 +14,6 @@ use std::mem::size_of;
 use std::num::NonZeroI64;
 use std::ops::Range;
 
-/// Maximum bytes of an error's text.
-const ERROR_MAX: usize = 128;
-
 /// A change of one document.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'c> {
@@ -497,13 +494,7 @@ impl Contents {
     fn renew(&mut self, row: u32) -> u32 {
         let Some(new) = self.documents.renew(row) else { return row };
         for number in 0..self.fields.len() {
-            self.change_field(number, |field| {
-                let value = field.get(row);
-                field.set(row, &Value::Missing);
-                field.set_missing(row, false);
-                field.set_missing(new, value == Value::Missing);
-                field.set(new, &value);
-            });
+            self.change_field(number, |field| field.rename(row, new));
         }
         let expiries = self.expiries.get(&row).cloned().unwrap_or_default();
         self.set_expiries(row, Vec::new());
@@ -561,11 +552,15 @@ impl Contents {
             let Some(value) = values.get_mut(number) else { continue };
             let text = field.value.clone().and_then(|value| bytes.get(value));
             // The field converts the text; the row is not searched while it is hidden.
-            let set = self.fields[number].set_text(row, text);
-            *value = if set.is_ok() { self.fields[number].get(row) } else { Value::Misfit };
-            self.fields[number].set(row, &Value::Missing);
-            self.fields[number].set_missing(row, false);
-            if set.is_err() {
+            let converted = self.change_field(number, |store| {
+                let set = store.set_text(row, text);
+                let value = if set.is_ok() { store.get(row) } else { Value::Misfit };
+                store.set(row, &Value::Missing);
+                store.set_missing(row, false);
+                value
+            });
+            *value = converted.unwrap_or_default();
+            if *value == Value::Misfit {
                 self.note_failure(number, row, text.unwrap_or_default());
             }
         }
@@ -612,8 +607,7 @@ impl Contents {
 
     fn note_failure(&mut self, number: usize, row: u32, text: &[u8]) {
         let key = self.documents.get(row).map(|document| document.key.clone());
-        let text = &text[..text.len().min(ERROR_MAX)];
-        let text = [b"Invalid numeric value: '", text, b"'"].concat();
+        let text = self.fields[number].misfit(text);
         let last = Some(Failure { text: text.into(), key: key.unwrap_or_default() });
         for errors in [&mut self.errors[number], &mut self.failures] {
             errors.count += 1;
@@ -752,6 +746,14 @@ pub struct Row<'c> {
 }
 
 impl Document for Row<'_> {
+    fn vector(&self, field: usize, each: &mut dyn FnMut(&[u8])) {
+        if let Some(FieldStore::Vectors(store)) = self.contents.field(field)
+            && let Some(vector) = store.get(self.row)
+        {
+            each(vector);
+        }
+    }
+
     fn number(&self, field: usize) -> Option<f64> {
         match self.contents.field(field) {
             Some(FieldStore::Numbers(store)) => store.number(self.row),

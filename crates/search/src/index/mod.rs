@@ -5,6 +5,7 @@
 //! | `schema` | fields of an index, and its options |
 //! | `field` | contents of one field, by its kind |
 //! | `document` | values of a document, for conditions |
+//! | `distances` | vectors of a query, and distances of documents |
 //! | `texts` | words of TEXT fields |
 //! | `contents` | rows, fields and earlier versions: changes of documents |
 //! | `condition` | a query, resolved against a schema |
@@ -22,6 +23,7 @@ pub mod condition;
 pub mod contents;
 pub mod coverage;
 pub mod cursor;
+pub mod distances;
 pub mod document;
 pub mod fence;
 pub mod field;

@@ -1,6 +1,7 @@
 //! Schemas: the fields of an index and its options, as `FT.CREATE` states them.
 
 use crate::query::Fields;
+use crate::vectors::VectorSpec;
 
 /// Maximum number of fields of an index.
 pub const FIELDS_MAX: usize = 1024;
@@ -119,6 +120,8 @@ pub enum FieldKind {
         /// A trie of suffixes was asked for.
         with_suffix_trie: bool,
     },
+    /// A vector, searched by its distance.
+    Vector(Box<VectorSpec>),
 }
 
 impl FieldKind {
@@ -128,6 +131,7 @@ impl FieldKind {
             FieldKind::Tag { .. } => "TAG",
             FieldKind::Number => "NUMERIC",
             FieldKind::Text { .. } => "TEXT",
+            FieldKind::Vector(_) => "VECTOR",
         }
     }
 }

@@ -60,11 +60,15 @@ impl Reader<'_, '_, '_> {
     /// The row of a document, with the index's values computed from the hash.
     pub fn row(&mut self, plan: &Plan, key: &[u8], score: f64) -> Result<Option<Row>, Fail> {
         let mut row = empty_row(plan, key, score);
-        let schema = self.found.schema;
+        let Found { schema, vectors, .. } = self.found;
         let is_there = self.with_document(key, |hash| {
             for &(field, slot) in &plan.columns {
                 let source = &schema.fields[field].source;
                 row.values[slot] = value_of(hash, source, |text| column_value(schema, field, text));
+            }
+            let document = Stored { schema, get: reader(hash, schema) };
+            for (distance, &slot) in vectors.distances.iter().zip(&plan.distances) {
+                row.values[slot] = distance.near.distance(&document).map(Value::Number);
             }
         })?;
         Ok(is_there.then_some(row))
@@ -73,11 +77,12 @@ impl Reader<'_, '_, '_> {
     /// Calls `work` with the hash of a document that matches; returns whether it does.
     fn with_document(&mut self, key: &[u8], work: impl FnOnce(&HashRef<'_>)) -> Result<bool, Fail> {
         self.ctx.pace(UNITS_PER_DOCUMENT)?;
-        let Found { schema, condition } = self.found;
+        let Found { schema, condition, vectors } = self.found;
         let mut matches = false;
         with_hash(self.ctx, key, |hash| {
             let document = Stored { schema, get: reader(hash, schema) };
             matches = document.fits() && condition.matches(&document);
+            matches &= vectors.has_neighbour(&document);
             if matches {
                 work(hash);
             }

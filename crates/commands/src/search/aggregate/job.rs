@@ -3,6 +3,7 @@
 use petrel_keyspace::Handle;
 use petrel_search::aggregate::pipeline::Pipeline;
 use petrel_search::index::condition::Condition;
+use petrel_search::index::distances::VectorQuery;
 use petrel_search::index::live::Live;
 use petrel_search::index::schema::Schema;
 use std::collections::VecDeque;
@@ -13,11 +14,12 @@ use std::time::{Duration, Instant};
 /// Keys of documents that a cursor reads later, with their scores.
 pub(super) type Keys = VecDeque<(Arc<[u8]>, f64)>;
 
-/// Schema and condition of the documents of a job.
+/// Schema, condition and vectors of the documents of a job.
 #[derive(Clone, Copy)]
 pub(super) struct Found<'f> {
     pub schema: &'f Schema,
     pub condition: &'f Condition,
+    pub vectors: &'f VectorQuery,
 }
 
 /// Parts of results that options add or leave out.
@@ -49,6 +51,7 @@ pub(super) struct Job {
     pub live: Arc<Live>,
     pub schema: Arc<Schema>,
     pub condition: Condition,
+    pub vectors: Arc<VectorQuery>,
     pub db: u16,
     pub form: Form,
     /// Number of the cursor.

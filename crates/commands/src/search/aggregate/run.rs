@@ -54,6 +54,7 @@ impl Job {
             live: index.live.clone(),
             schema: index.schema.clone(),
             condition: Condition::Nothing,
+            vectors: Arc::default(),
             db: ctx.db(),
             form: form(options, index),
             id: 0,
@@ -73,7 +74,7 @@ impl Job {
     /// If the command is to end here.
     pub fn push(&mut self, ctx: &mut Ctx<'_>, row: Row, condition: &Condition) -> Outcome {
         ctx.pace(UNITS_PER_ROW)?;
-        let found = Found { schema: &self.schema, condition };
+        let found = Found { schema: &self.schema, condition, vectors: &self.vectors };
         self.pipeline.push(row, &mut Reader { ctx, found })
     }
 
@@ -125,7 +126,8 @@ impl Job {
         while self.takes_documents()
             && let Some((key, score)) = self.take_key()
         {
-            let found = Found { schema: &self.schema, condition: &self.condition };
+            let (schema, vectors) = (&*self.schema, &*self.vectors);
+            let found = Found { schema, condition: &self.condition, vectors };
             let plan = self.pipeline.plan.clone();
             let mut reader = Reader { ctx, found };
             match reader.row(&plan, &key, score) {
@@ -146,7 +148,8 @@ impl Job {
         }
         loop {
             let wanted = self.wanted();
-            let found = Found { schema: &self.schema, condition: &self.condition };
+            let (schema, vectors) = (&*self.schema, &*self.vectors);
+            let found = Found { schema, condition: &self.condition, vectors };
             let mut reader = Reader { ctx, found };
             let is_over = !self.pipeline.step(wanted, ROWS_PER_LOOK, &mut reader)?;
             self.count_memory(ctx)?;
