@@ -73,6 +73,7 @@ mod search_texts;
 mod search_texts_peer;
 mod search_vectors;
 mod search_vectors_peer;
+mod search_words;
 mod server;
 mod sets;
 mod sketches_peer;
