@@ -175,6 +175,11 @@ fn write_number(reply: &mut dyn Reply, number: f64) {
     }
 }
 
+/// Bytes of vectors.
+fn vector_bytes<'f>(fields: impl Iterator<Item = &'f FieldStore>) -> usize {
+    fields.filter(|field| field.is_vectors()).map(FieldStore::footprint).sum()
+}
+
 fn write_figures(reply: &mut dyn Reply, index: &OpenIndex, contents: &Contents) {
     let fields = (0..index.schema.fields.len()).filter_map(|number| contents.field(number));
     let texts = contents.texts().map(|index| index.texts());
@@ -182,16 +187,12 @@ fn write_figures(reply: &mut dyn Reply, index: &OpenIndex, contents: &Contents) 
     let text_bytes = texts.map_or(0, |texts| texts.posting_bytes());
     let records: usize = fields.clone().map(FieldStore::records).sum::<usize>() + text_records;
     let of_kind = |is_tag: bool| {
-        let is_own = |field: &&FieldStore| match field {
-            FieldStore::Vectors(_) => false,
-            _ => matches!(field, FieldStore::Tags(_)) == is_tag,
-        };
-        let own = fields.clone().filter(is_own);
+        let is_own = |field: &FieldStore| matches!(field, FieldStore::Tags(_)) == is_tag;
+        let own = fields.clone().filter(|field| !field.is_vectors() && is_own(field));
         let words = if is_tag { 0 } else { text_bytes };
         own.map(FieldStore::footprint).sum::<usize>() + words
     };
-    let is_vector = |field: &&FieldStore| matches!(field, FieldStore::Vectors(_));
-    let vector_bytes: usize = fields.clone().filter(is_vector).map(FieldStore::footprint).sum();
+    let vector_bytes = vector_bytes(fields.clone());
     let documents = contents.len();
     let scan = &index.live.scan;
     let counts: [(&str, usize); 4] = [

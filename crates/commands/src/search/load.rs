@@ -235,7 +235,7 @@ pub(super) fn is_match(hit: &Hit, hash: &HashRef<'_>, searched: &Searched<'_, '_
     let document = Stored { schema, get: reader(hash, schema) };
     document.fits()
         && searched.condition.matches(&document)
-        && searched.vectors.has_distance(hit, &document)
+        && searched.vectors.has_distance(hit.distance, &document)
 }
 
 /// Reads the fields of a schema from a hash.

@@ -86,7 +86,7 @@ pub(super) fn arrange(
     Ok(is_complete)
 }
 
-/// Whether a neighbour still is what it was when it was found.
+/// Whether a neighbour has not changed since it was found, or still is one.
 fn is_there(ctx: &mut Ctx<'_>, hit: &Hit, searched: &Searched<'_, '_>) -> Result<bool, Fail> {
     ctx.pace(UNITS_PER_HIT)?;
     let keyspace = ctx.exec.ks.keyspace().clone();

@@ -2,10 +2,10 @@
 //! document, and walked as rows ([`crate::index::cursor`], [`crate::index::words`]).
 
 use crate::index::contents::Contents;
-use crate::index::distances::Near;
+use crate::index::distances::{Near, near_of};
 use crate::index::document::Document;
 use crate::index::field::{FieldStore, TagStore};
-use crate::index::schema::{Field, FieldKind, LANGUAGE, Schema, fold};
+use crate::index::schema::{Field, FieldKind, LANGUAGE, Schema, Unsuitable, fold};
 use crate::index::texts::{DocumentTexts, TextRules};
 use crate::query::ast::{FieldMask, Node, NodeKind, NumericRange, Pattern, TagValue};
 use crate::query::{
@@ -67,10 +67,6 @@ pub enum TagTest {
     Matches(Pattern),
 }
 
-/// A query that the schema does not allow: the text of the error.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Unsuitable(pub String);
-
 impl Condition {
     /// Resolves a syntax tree.
     ///
@@ -93,7 +89,9 @@ impl Condition {
             NodeKind::Tag { field, values } => Self::of_tags(field, values, schema)?,
             NodeKind::Numeric(range) => Self::of_range(range, schema),
             NodeKind::Missing { field } => Self::of_missing(field, schema)?,
-            NodeKind::VectorRange(range) => Self::of_vectors(range, schema)?,
+            NodeKind::VectorRange(range) => {
+                near_of(range, schema)?.map_or(Condition::Nothing, Condition::Near)
+            }
             // Words are resolved by `Words`, neighbours by `VectorQuery`. Places and shapes are not
             // indexed yet.
             NodeKind::Empty

@@ -1,9 +1,7 @@
 //! Distances of a query: of its nearest neighbours (`KNN`), and of ranges (`VECTOR_RANGE`).
 
-use crate::index::condition::{Condition, Unsuitable};
 use crate::index::document::Document;
-use crate::index::schema::{FieldKind, Schema};
-use crate::index::search::Hit;
+use crate::index::schema::{FieldKind, Schema, Unsuitable};
 use crate::query::ast::{Bytes, Knn, Node, NodeKind, VectorArgument, VectorOption, VectorRange};
 use crate::vectors::{QueryVector, VectorSpec};
 use std::sync::Arc;
@@ -31,7 +29,7 @@ pub struct Near {
     pub vector: Arc<QueryVector>,
 }
 
-/// What a query says about vectors.
+/// Neighbours and distances of a query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorQuery {
     /// Number of nearest neighbours to find; none if the query asks for a condition only.
@@ -89,9 +87,9 @@ impl VectorQuery {
         self.neighbours.is_none() || first.is_some_and(|it| it.near.distance(document).is_some())
     }
 
-    /// Whether a document has the distance with which it was found as a neighbour.
-    pub fn has_distance(&self, hit: &Hit, document: &(impl Document + ?Sized)) -> bool {
-        let Some(found) = hit.distance else { return true };
+    /// Whether a document has the distance with which it was found as a neighbour, if it was.
+    pub fn has_distance(&self, found: Option<f64>, document: &(impl Document + ?Sized)) -> bool {
+        let Some(found) = found else { return true };
         let now = self.distances.first().and_then(|first| first.near.distance(document));
         now.is_some_and(|now| now.total_cmp(&found).is_eq())
     }
@@ -132,14 +130,11 @@ impl VectorQuery {
     }
 }
 
-impl Condition {
-    /// Vectors within a radius; nothing if there is no such field.
-    pub(super) fn of_vectors(range: &VectorRange, schema: &Schema) -> Result<Self, Unsuitable> {
-        Ok(near_of(range, schema)?.map_or(Condition::Nothing, Condition::Near))
-    }
-}
-
-fn near_of(range: &VectorRange, schema: &Schema) -> Result<Option<Near>, Unsuitable> {
+/// Resolves a range; none if there is no such field.
+///
+/// # Errors
+/// If options or vectors do not suit the field.
+pub fn near_of(range: &VectorRange, schema: &Schema) -> Result<Option<Near>, Unsuitable> {
     let Some((field, spec)) = field_of(&range.field, schema) else { return Ok(None) };
     let vector = vector_of(&range.vector, spec)?;
     if range.radius < 0.0 {

@@ -303,6 +303,11 @@ impl FieldStore {
             }
     }
 
+    /// Whether it holds vectors.
+    pub fn is_vectors(&self) -> bool {
+        matches!(self, FieldStore::Vectors(_))
+    }
+
     /// Frees a page of rows that will not be used again.
     pub fn drop_page(&mut self, page: usize) {
         match self {

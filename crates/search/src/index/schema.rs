@@ -17,6 +17,10 @@ pub const SCORE: u16 = u16::MAX;
 /// Number of the field with the language of a document ([`Schema::watched`]).
 pub const LANGUAGE: u16 = u16::MAX - 1;
 
+/// A query that the schema does not allow: the text of the error.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unsuitable(pub String);
+
 /// Definition of an index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {

@@ -1,8 +1,8 @@
 //! Products and squared distances of vectors of floats of 16, 32 and 64 bits.
 //!
 //! Vectors are little-endian bytes without alignment. Components of 16 and 32 bits are summed up in
-//! 32 bits. The portable code is compiled once more for AVX2, which the compiler vectorises. Products
-//! are rounded before they are added, so the results of all processors are the same.
+//! 32 bits. The portable code is compiled once more for AVX2, which the compiler vectorises.
+//! Products are rounded before they are added, so the results of all processors are the same.
 
 use std::ops::{Add, Mul, Sub};
 
