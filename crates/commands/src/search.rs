@@ -1,4 +1,4 @@
-//! The query engine's commands: `FT.*` over indexes of hashes.
+//! The query engine's commands: `FT.*` over indexes of hashes and JSON documents.
 //!
 //! | file | holds |
 //! |---|---|
@@ -8,6 +8,8 @@
 //! | `manage` | dropping, listing, aliases, tags |
 //! | `query` | options of `FT.SEARCH`, its run |
 //! | `words` | words of a query, and the options about them |
+//! | `stored` | documents of keys: hashes, and JSON values by path |
+//! | `showing` | form of the values of JSON documents |
 //! | `load` | hits, read and tested again under their locks |
 //! | `reply` | replies of `FT.SEARCH` |
 //! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
@@ -28,7 +30,9 @@ mod open;
 mod query;
 mod reply;
 mod settings;
+mod showing;
 mod state;
+mod stored;
 mod synonyms;
 mod words;
 
