@@ -3,10 +3,10 @@
 
 use crate::ctx::Ctx;
 use crate::fail::Fail;
-use crate::search::load::{is_as_found, is_match, read, reader, with_hash};
+use crate::search::load::{is_as_found, is_match};
 use crate::search::query::Searched;
+use crate::search::stored::{Stored, read, with_document};
 use petrel_search::index::distances::VectorQuery;
-use petrel_search::index::document::Stored;
 use petrel_search::index::schema::{FieldKind, Schema, fold, parse_number};
 use petrel_search::index::search::{Found, Hit, Order, SortKey};
 use petrel_search::query::ast::{Knn, Node, NodeKind};
@@ -95,7 +95,9 @@ fn is_there(ctx: &mut Ctx<'_>, hit: &Hit, searched: &Searched<'_, '_>) -> Result
         return Ok(true);
     }
     let mut is_there = false;
-    with_hash(ctx, &hit.key, |hash| is_there = is_match(hit, hash, searched))?;
+    with_document(ctx, &hit.key, searched.index.paths.as_deref(), |stored| {
+        is_there = is_match(hit, stored, searched);
+    })?;
     Ok(is_there)
 }
 
@@ -112,13 +114,12 @@ fn sort_key(
         return Ok(SortKey::Number(distance));
     }
     ctx.pace(UNITS_PER_HIT)?;
-    with_hash(ctx, &hit.key, |hash| {
+    with_document(ctx, &hit.key, None, |stored| {
         if let Order::Distance { number, .. } = searched.order {
-            let document = Stored { schema, get: reader(hash, schema) };
             let distance = searched.vectors.distances.get(number);
-            let distance = distance.and_then(|distance| distance.near.distance(&document));
+            let distance = distance.and_then(|it| stored.distance(schema, &it.near));
             key = distance.map_or(SortKey::Missing, SortKey::Number);
-        } else if let Some(number) = schema.field(name) {
+        } else if let (Some(number), Stored::Hash(hash)) = (schema.field(name), stored) {
             let source = &schema.fields[number].source;
             read(hash, source, &mut |text| key = stored_key(schema, number, text));
         }

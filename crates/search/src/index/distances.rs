@@ -81,19 +81,6 @@ impl VectorQuery {
         (rows / divisor).max(1)
     }
 
-    /// Whether a document may be a neighbour, if the query asks for these.
-    pub fn has_neighbour(&self, document: &(impl Document + ?Sized)) -> bool {
-        let first = self.distances.first();
-        self.neighbours.is_none() || first.is_some_and(|it| it.near.distance(document).is_some())
-    }
-
-    /// Whether a document has the distance with which it was found as a neighbour, if it was.
-    pub fn has_distance(&self, found: Option<f64>, document: &(impl Document + ?Sized)) -> bool {
-        let Some(found) = found else { return true };
-        let now = self.distances.first().and_then(|first| first.near.distance(document));
-        now.is_some_and(|now| now.total_cmp(&found).is_eq())
-    }
-
     /// The distance with a name.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.distances.iter().position(|distance| *distance.name == *name)
