@@ -159,6 +159,7 @@ fn options(arguments: &mut Arguments<'_>) -> Result<(Schema, bool), Fail> {
         documents: DocumentOptions::default(),
         flags: Vec::new(),
         stop_words: None,
+        synonyms: Arc::default(),
         temporary_s: 0,
     };
     let mut skips_scan = false;

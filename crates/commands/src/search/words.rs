@@ -6,7 +6,7 @@ use petrel_search::index::schema::{IndexFlag, Schema};
 use petrel_search::index::search::Found;
 use petrel_search::index::texts::TextRules;
 use petrel_search::query::ast::{FieldMask, Node, NodeKind};
-use petrel_search::query::{self, Fields, Scorer, Settings};
+use petrel_search::query::{self, Expansion, Fields, Scorer, Settings};
 use petrel_search::text::Language;
 
 /// Divisor of a score before its hyperbolic tangent is taken.
@@ -84,7 +84,7 @@ pub(super) fn parse(
     query::parse(text, &settings).map_err(|error| Fail::new(error.text))
 }
 
-/// Adds stems to the words of a query.
+/// Adds stems and synonyms to the words of a query.
 pub(super) fn expand(
     tree: &mut Node,
     options: &Options<'_>,
@@ -92,15 +92,19 @@ pub(super) fn expand(
 ) -> Result<(), Fail> {
     let words = options.words();
     let Some(rules) = rules.filter(|_| !words.is_verbatim) else { return Ok(()) };
-    match words.expander {
-        None | Some(b"DEFAULT" | b"SBSTEM") => {}
+    let stems = Some(words.language.unwrap_or(rules.language()));
+    let synonyms = Some(&**rules.synonyms());
+    let expansion = match words.expander {
+        None | Some(b"DEFAULT") => Expansion { synonyms, stems },
+        Some(b"SBSTEM") => Expansion { synonyms: None, stems },
+        Some(b"SYNONYM") => Expansion { synonyms, stems: None },
         Some(b"PHONETIC") => {
             return Err(Fail::fixed("ERR EXPANDER PHONETIC is not supported yet"));
         }
         // An unknown expander expands nothing, as in Redis.
         Some(_) => return Ok(()),
-    }
-    query::expand(tree, words.language.unwrap_or(rules.language()));
+    };
+    query::expand(tree, &expansion);
     Ok(())
 }
 

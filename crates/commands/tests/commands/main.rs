@@ -71,6 +71,7 @@ mod search_aggregate_peer;
 mod search_peer;
 mod search_texts;
 mod search_texts_peer;
+mod search_words;
 mod server;
 mod sets;
 mod sketches_peer;

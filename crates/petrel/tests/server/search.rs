@@ -98,6 +98,8 @@ fn fill(client: &mut Client, round: i64) -> Vec<String> {
         client.call(&["FT.ALIASADD", "a", "i"]);
         client.call(&["FT.ALTER", "i", "SCHEMA", "ADD", "m", "NUMERIC"]);
         client.call(&["FT.DROPINDEX", "dropped"]);
+        client.call(&["FT.SYNUPDATE", "i", "g", "runs", "walks"]);
+        client.call(&["FT.DICTADD", "d", "b", "a"]);
     }
     for n in 0..300 {
         let (key, number) = (format!("e:{n}"), (n + round).to_string());
@@ -111,12 +113,14 @@ fn fill(client: &mut Client, round: i64) -> Vec<String> {
 
 fn shown(client: &mut Client) -> Vec<String> {
     settle(client, "i");
-    let queries = ["*", "@t:{x1}", "@n:[10 20]", "@m:[100 200] -@t:{x2}", "running number3"];
+    let queries = ["*", "@t:{x1}", "@n:[10 20]", "@m:[100 200] -@t:{x2}", "walks number3"];
     let results = queries
         .iter()
         .map(|query| client.text(&["FT.SEARCH", "a", query, "SORTBY", "n", "LIMIT", "0", "1000"]));
     let mut all: Vec<String> = results.collect();
     all.push(client.text(&["FT._LIST"]));
+    all.push(client.text(&["FT.SYNDUMP", "a"]));
+    all.push(client.text(&["FT.DICTDUMP", "d"]));
     all
 }
 

@@ -37,6 +37,7 @@ fn schema() -> Schema {
         documents: DocumentOptions::default(),
         flags: Vec::new(),
         stop_words: None,
+        synonyms: Arc::default(),
         temporary_s: 0,
     }
 }

@@ -138,6 +138,10 @@ pub struct Contents {
     versions: Vec<Version>,
     errors: Vec<FieldErrors>,
     failures: FieldErrors,
+    /// Number of extensions of the schema for which all documents are read again.
+    layout: u16,
+    /// Number of scans for synonyms ([`crate::text::Synonyms::scans`]).
+    synonym_scans: u64,
     field_bytes: usize,
     version_bytes: usize,
     hidden_bytes: usize,
@@ -160,16 +164,24 @@ impl Contents {
             versions: Vec::new(),
             errors: Vec::new(),
             failures: FieldErrors::default(),
+            layout: 0,
+            synonym_scans: schema.synonyms.scans,
             field_bytes: 0,
             version_bytes: 0,
             hidden_bytes: 0,
         };
-        contents.add_fields(schema);
+        contents.extend(schema);
         contents
     }
 
-    /// Adds the fields of a schema beyond the present ones. No document has values for them yet.
-    pub fn add_fields(&mut self, schema: &Schema) {
+    /// Adds the fields of a schema beyond the present ones, of which no document has values yet,
+    /// and takes over its synonyms.
+    pub fn extend(&mut self, schema: &Schema) {
+        let has_scan = self.synonym_scans != schema.synonyms.scans;
+        if has_scan || self.fields.len() < schema.fields.len() {
+            self.layout = self.layout.wrapping_add(1);
+        }
+        self.synonym_scans = schema.synonyms.scans;
         for field in &schema.fields[self.fields.len()..] {
             let mut store = FieldStore::new(field);
             for row in self.documents.visible().iter() {
@@ -336,7 +348,7 @@ impl Contents {
                 }
                 self.touch(row, change.sequence, expiry);
                 if is_whole {
-                    self.documents.get_mut(row).fields = self.fields.len() as u16;
+                    self.documents.get_mut(row).layout = self.layout;
                 }
                 self.put(row, found.is_none(), is_whole, fields, bytes);
                 self.vacuum();
@@ -344,10 +356,10 @@ impl Contents {
         }
     }
 
-    /// Whether a document was read since the last field was added.
+    /// Whether a document was read since the schema was extended.
     fn knows_all_fields(&self, row: u32) -> bool {
         let document = self.documents.get(row);
-        document.is_some_and(|document| usize::from(document.fields) == self.fields.len())
+        document.is_some_and(|document| document.layout == self.layout)
     }
 
     /// Number of the last removal of a key with this hash.

@@ -1,6 +1,8 @@
 //! Schemas: the fields of an index and its options, as `FT.CREATE` states them.
 
 use crate::query::Fields;
+use crate::text::Synonyms;
+use std::sync::Arc;
 
 /// Maximum number of fields of an index.
 pub const FIELDS_MAX: usize = 1024;
@@ -27,6 +29,8 @@ pub struct Schema {
     pub flags: Vec<IndexFlag>,
     /// Stop words; none for the default list.
     pub stop_words: Option<Vec<Box<[u8]>>>,
+    /// Synonyms of words.
+    pub synonyms: Arc<Synonyms>,
     /// Seconds without a use after which the index is dropped; 0 for never.
     pub temporary_s: u64,
 }

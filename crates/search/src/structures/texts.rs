@@ -6,8 +6,9 @@
 use crate::structures::column::{Column, PAGE};
 use crate::structures::postings::{GROUP_ROWS, List, Posting, PostingCursor, Postings};
 use crate::structures::terms::{TermId, Terms};
-use crate::text::{Language, Tokens};
+use crate::text::{Language, Synonyms, Tokens};
 use std::mem::size_of;
+use std::sync::Arc;
 
 /// Marks stems in the dictionary: no token begins with it.
 const STEM_MARK: u8 = b'+';
@@ -101,6 +102,7 @@ pub struct Texts {
     terms: Terms<TermEntry>,
     postings: Postings,
     language: Language,
+    synonyms: Arc<Synonyms>,
     lengths: Column<Length>,
     /// Upper bound of the rows.
     end: u32,
@@ -200,6 +202,11 @@ impl Texts {
     /// Stores the fields of words from now on; words so far are those of the first field.
     pub fn store_fields(&mut self) {
         self.has_fields = true;
+    }
+
+    /// Posts words by these synonyms too from now on.
+    pub fn set_synonyms(&mut self, synonyms: &Arc<Synonyms>) {
+        self.synonyms = synonyms.clone();
     }
 
     /// Whether the fields of words are stored.
@@ -359,6 +366,9 @@ impl Texts {
             position = position.checked_add(1)?;
             let term = self.terms.insert_likely(token, hash, likely)?;
             scratch.found.push(occurrence(term, position));
+            if !self.synonyms.is_empty() {
+                self.collect_synonyms(token, position, scratch)?;
+            }
             if !text.has_stems {
                 continue;
             }
@@ -374,6 +384,21 @@ impl Texts {
         }
         batch.clear();
         Some(position)
+    }
+
+    fn collect_synonyms(
+        &mut self,
+        token: &[u8],
+        position: u32,
+        scratch: &mut Scratch,
+    ) -> Option<()> {
+        let synonyms = self.synonyms.clone();
+        // The dictionary has no terms with a NUL.
+        for group in synonyms.terms_of(token).filter(|group| !group.contains(&0)) {
+            let (term, _) = self.terms.insert(&group)?;
+            scratch.found.push(occurrence(term, position));
+        }
+        Some(())
     }
 
     /// Finds the stem of a term; the term itself if the stem is no other word.
