@@ -10,7 +10,6 @@ use crate::index::json::Listed;
 use crate::index::schema::{LANGUAGE, SCORE, Schema, parse_number};
 use crate::index::texts::{DocumentTexts, KeptTexts, TextIndex};
 use crate::structures::documents::Documents;
-use crate::structures::numbers::bad_number;
 use crate::structures::places::bad_place;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::size_of;
@@ -516,13 +515,7 @@ impl Contents {
     fn renew(&mut self, row: u32) -> u32 {
         let Some(new) = self.documents.renew(row) else { return row };
         for number in 0..self.fields.len() {
-            self.change_field(number, |field| {
-                let value = field.get(row);
-                field.set(row, &Value::Missing);
-                field.set_missing(row, false);
-                field.set_missing(new, value == Value::Missing);
-                field.set(new, &value);
-            });
+            self.change_field(number, |field| field.rename(row, new));
         }
         let expiries = self.expiries.get(&row).cloned().unwrap_or_default();
         self.set_expiries(row, Vec::new());
@@ -580,11 +573,16 @@ impl Contents {
             let Some(value) = values.get_mut(number) else { continue };
             let text = field.value.clone().and_then(|value| bytes.get(value));
             // The field converts the text; the row is not searched while it is hidden.
-            let set = self.fields[number].set_stated(row, text, self.is_json);
-            *value = if set.is_ok() { self.fields[number].get(row) } else { Value::Misfit };
-            self.fields[number].set(row, &Value::Missing);
-            self.fields[number].set_missing(row, false);
-            if set.is_err() {
+            let is_json = self.is_json;
+            let converted = self.change_field(number, |store| {
+                let set = store.set_stated(row, text, is_json);
+                let value = if set.is_ok() { store.get(row) } else { Value::Misfit };
+                store.set(row, &Value::Missing);
+                store.set_missing(row, false);
+                value
+            });
+            *value = converted.unwrap_or_default();
+            if *value == Value::Misfit {
                 self.note_failure(number, row, text.unwrap_or_default());
             }
         }
@@ -631,13 +629,11 @@ impl Contents {
 
     fn note_failure(&mut self, number: usize, row: u32, text: &[u8]) {
         let key = self.documents.get(row).map(|document| document.key.clone());
-        let is_place = matches!(self.fields[number], FieldStore::Places(_));
         let (text, is_of_field) = match self.is_json.then(|| Listed::read(text)) {
             // As in Redis, types that do not fit are not counted by field.
             Some(Listed::Misfit(text)) => (text.to_vec(), false),
             Some(listed) => (bad_place(listed.texts()), true),
-            None if is_place => (bad_place([text].into_iter()), true),
-            None => (bad_number(text), true),
+            None => (self.fields[number].misfit(text), true),
         };
         let last = Some(Failure { text: text.into(), key: key.unwrap_or_default() });
         let of_field = Some(&mut self.errors[number]).filter(|_| is_of_field);
@@ -778,6 +774,14 @@ pub struct Row<'c> {
 }
 
 impl Document for Row<'_> {
+    fn vector(&self, field: usize, each: &mut dyn FnMut(&[u8])) {
+        if let Some(FieldStore::Vectors(store)) = self.contents.field(field)
+            && let Some(vector) = store.get(self.row)
+        {
+            each(vector);
+        }
+    }
+
     fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
         match self.contents.field(field) {
             Some(FieldStore::Numbers(store)) => store.any_number(self.row, each),

@@ -13,3 +13,4 @@ pub mod postings;
 pub mod tags;
 pub mod terms;
 pub mod texts;
+pub mod vectors;

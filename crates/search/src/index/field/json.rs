@@ -36,6 +36,8 @@ impl FieldStore {
                 return if fits { set } else { Err(Misfit) };
             }
             FieldStore::Text(store) => store.set_listed(row, listed),
+            // Definitions have no vectors of JSON documents.
+            FieldStore::Vectors(store) => store.set(row, None),
         }
         if fits { Ok(()) } else { Err(Misfit) }
     }
