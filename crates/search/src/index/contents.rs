@@ -574,13 +574,7 @@ impl Contents {
             let text = field.value.clone().and_then(|value| bytes.get(value));
             // The field converts the text; the row is not searched while it is hidden.
             let is_json = self.is_json;
-            let converted = self.change_field(number, |store| {
-                let set = store.set_stated(row, text, is_json);
-                let value = if set.is_ok() { store.get(row) } else { Value::Misfit };
-                store.set(row, &Value::Missing);
-                store.set_missing(row, false);
-                value
-            });
+            let converted = self.change_field(number, |store| store.converted(row, text, is_json));
             *value = converted.unwrap_or_default();
             if *value == Value::Misfit {
                 self.note_failure(number, row, text.unwrap_or_default());

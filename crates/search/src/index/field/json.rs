@@ -1,6 +1,7 @@
 //! Values of JSON documents in fields: any number of them in one row.
 
 use super::{FieldStore, Misfit, NumberStore, Scratch, TagStore, TextStore};
+use crate::index::document::Value;
 use crate::index::json::{Listed, any_tag_of};
 use crate::index::schema::fold;
 use std::mem::{size_of, take};
@@ -17,6 +18,16 @@ impl FieldStore {
         is_json: bool,
     ) -> Result<(), Misfit> {
         if is_json { self.set_listed(row, value) } else { self.set_text(row, value) }
+    }
+
+    /// The value that a text, or values of JSON documents, would have; a row that is not searched is
+    /// used meanwhile.
+    pub fn converted(&mut self, row: u32, value: Option<&[u8]>, is_json: bool) -> Value {
+        let set = self.set_stated(row, value, is_json);
+        let value = if set.is_ok() { self.get(row) } else { Value::Misfit };
+        self.set(row, &Value::Missing);
+        self.set_missing(row, false);
+        value
     }
 
     /// Replaces the value of a row by the values that a path has found ([`Listed`]); `None` removes
