@@ -86,6 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             node_timeout: Duration::from_secs(3),
             directory: directory.into(),
             waits_for_data: false,
+            reports_extents: false,
         },
         Box::new(Printer::default()),
     )?;
