@@ -166,11 +166,16 @@ _FT_ALTER = Command("FT.ALTER", "Value")
 _FT_CONFIG = Command("FT.CONFIG", "Value")
 _FT_CREATE = Command("FT.CREATE", "Value")
 _FT_CURSOR = Command("FT.CURSOR", "Value")
+_FT_DICTADD = Command("FT.DICTADD", "i64")
+_FT_DICTDEL = Command("FT.DICTDEL", "i64")
+_FT_DICTDUMP = Command("FT.DICTDUMP", "Vec<Bytes>")
 _FT_DROPINDEX = Command("FT.DROPINDEX", "Value")
 _FT_EXPLAIN = Command("FT.EXPLAIN", "Value")
 _FT_EXPLAINCLI = Command("FT.EXPLAINCLI", "Value")
 _FT_INFO = Command("FT.INFO", "Value")
 _FT_SEARCH = Command("FT.SEARCH", "Value")
+_FT_SYNDUMP = Command("FT.SYNDUMP", "Value")
+_FT_SYNUPDATE = Command("FT.SYNUPDATE", "()")
 _FT_TAGVALS = Command("FT.TAGVALS", "Value")
 _FT__LIST = Command("FT._LIST", "Value")
 _FUNCTION_DELETE = Command("FUNCTION DELETE", "()")
@@ -1466,6 +1471,18 @@ class Commands(RedisPyCommands):
             call.append(count)
         return self._run(_FT_CURSOR, *call)
 
+    def ft_dictadd(self, dictionary, *terms):
+        """``FT.DICTADD dictionary term [term ...]``: Adds words to a dictionary for spelling suggestions."""
+        return self._run(_FT_DICTADD, dictionary, *_spread(terms))
+
+    def ft_dictdel(self, dictionary, *terms):
+        """``FT.DICTDEL dictionary term [term ...]``: Removes words from a dictionary for spelling suggestions."""
+        return self._run(_FT_DICTDEL, dictionary, *_spread(terms))
+
+    def ft_dictdump(self, dictionary):
+        """``FT.DICTDUMP dictionary``: Returns the words of a dictionary."""
+        return self._run(_FT_DICTDUMP, dictionary)
+
     def ft_dropindex(self, index, *, dd=False):
         """``FT.DROPINDEX index [DD]``: Drops an index, and with DD its documents."""
         call = []
@@ -1569,6 +1586,20 @@ class Commands(RedisPyCommands):
             call += ("DIALECT",)
             call.append(dialect)
         return self._run(_FT_SEARCH, *call)
+
+    def ft_syndump(self, index):
+        """``FT.SYNDUMP index``: Returns the words of an index that have synonyms, with their groups."""
+        return self._run(_FT_SYNDUMP, index)
+
+    def ft_synupdate(self, index, synonym_group_id, *terms, skipinitialscan=False):
+        """``FT.SYNUPDATE index synonym-group-id [SKIPINITIALSCAN] term [term ...]``: Adds words to a group of synonyms of an index."""
+        call = []
+        call.append(index)
+        call.append(synonym_group_id)
+        if skipinitialscan:
+            call += ("SKIPINITIALSCAN",)
+        call += _spread(terms)
+        return self._run(_FT_SYNUPDATE, *call)
 
     def ft_tagvals(self, index, field_name):
         """``FT.TAGVALS index field-name``: Returns the tags of a TAG field."""

@@ -18,7 +18,7 @@ use crate::aux_values::{Draft, decode, encode};
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::scripting::libraries::List;
-use crate::search::Definitions;
+use crate::search::{Definitions, Dictionaries};
 use crate::server::stats::Shared;
 use petrel_keyspace::Handle;
 use petrel_keyspace::aux_state::{NAME_MAX, is_name, texts};
@@ -70,7 +70,9 @@ impl AuxState {
 }
 
 /// All states that are built in: a new one is one line.
-static BUILT_IN: [&AuxState; 2] = [&FUNCTION_LIBRARIES, &INDEXES];
+static BUILT_IN: [&AuxState; 3] = [&FUNCTION_LIBRARIES, &INDEXES, &DICTIONARIES];
+
+static DICTIONARIES: AuxState = AuxState::of::<Dictionaries>();
 
 static INDEXES: AuxState = AuxState {
     load: |shared, form| {

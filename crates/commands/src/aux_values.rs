@@ -36,6 +36,11 @@ pub trait AuxValue: Any + Clone + Default + PartialEq + Send + Sync {
     /// # Errors
     /// If a part is present, unless it is to be replaced.
     fn merge(&mut self, other: Self, replace: bool) -> Outcome;
+
+    /// Approximate bytes of the value on the heap, if they can be many.
+    fn heap_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Decodes a whole form; an empty one is the default.
@@ -62,12 +67,14 @@ struct Kept {
     form: AuxForm,
     /// The decoded form, once it was used.
     value: Option<Arc<dyn Any + Send + Sync>>,
+    /// Bytes of the value on the heap.
+    value_bytes: usize,
 }
 
 impl Kept {
-    /// Approximate memory in bytes, without the value.
+    /// Approximate memory in bytes.
     fn footprint(&self, name: &[u8]) -> usize {
-        size_of::<Self>() + name.len() + self.form.bytes.capacity()
+        size_of::<Self>() + name.len() + self.form.bytes.capacity() + self.value_bytes
     }
 }
 
@@ -104,7 +111,8 @@ impl AuxValues {
         let mut value = T::clone(&before);
         let result = change(&mut value)?;
         if value != *before {
-            self.put(T::NAME.as_bytes(), encode(&value), Some(Arc::new(value)));
+            let bytes = value.heap_bytes();
+            self.put(T::NAME.as_bytes(), encode(&value), Some((Arc::new(value), bytes)));
         }
         Ok(result)
     }
@@ -115,13 +123,14 @@ impl AuxValues {
         self.put(name, bytes.to_vec(), None);
     }
 
-    /// Stores a form, and its value if it was decoded.
-    fn put(&self, name: &[u8], bytes: Vec<u8>, value: Option<Arc<dyn Any + Send + Sync>>) {
+    /// Stores a form, and its value with the bytes of that if it was decoded.
+    fn put(&self, name: &[u8], bytes: Vec<u8>, value: Option<(Arc<dyn Any + Send + Sync>, usize)>) {
         let mut all = self.lock();
         let kept = all.entry(name.to_vec()).or_default();
         let before = if kept.form.number == 0 { 0 } else { kept.footprint(name) };
         kept.form = AuxForm { number: kept.form.number + 1, bytes };
-        kept.value = value;
+        kept.value_bytes = value.as_ref().map_or(0, |(_, bytes)| *bytes);
+        kept.value = value.map(|(value, _)| value);
         self.uncounted.fetch_add(kept.footprint(name) as i64 - before as i64, Relaxed);
     }
 

@@ -1,4 +1,4 @@
-//! The query engine's commands: `FT.*` over indexes of hashes.
+//! The query engine's commands: `FT.*` over indexes of hashes and JSON documents.
 //!
 //! | file | holds |
 //! |---|---|
@@ -8,9 +8,12 @@
 //! | `manage` | dropping, listing, aliases, tags |
 //! | `query` | options of `FT.SEARCH`, its run |
 //! | `words` | words of a query, and the options about them |
+//! | `stored` | documents of keys: hashes, and JSON values by path |
+//! | `showing` | form of the values of JSON documents |
 //! | `load` | hits, read and tested again under their locks |
 //! | `reply` | replies of `FT.SEARCH` |
 //! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
+//! | `dictionaries`, `synonyms` | `FT.DICT*`, `FT.SYN*` |
 //! | `settings` | settings (`search-*`) |
 //! | `info` | `FT.INFO` |
 
@@ -18,6 +21,7 @@ mod aggregate;
 mod arguments;
 mod create;
 mod definitions;
+mod dictionaries;
 mod follow;
 mod info;
 mod load;
@@ -26,10 +30,14 @@ mod open;
 mod query;
 mod reply;
 mod settings;
+mod showing;
 mod state;
+mod stored;
+mod synonyms;
 mod words;
 
 pub(crate) use definitions::Definitions;
+pub(crate) use dictionaries::Dictionaries;
 pub(crate) use open::{forget_indexes, swap_indexes};
 pub use settings::{OnOom, SearchDefaults, SearchSettings};
 pub use state::SearchState;
@@ -51,6 +59,11 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::FT_SEARCH, query::search).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_AGGREGATE, aggregate::aggregate).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_CURSOR, aggregate::cursor).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_DICTADD, dictionaries::add).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_DICTDEL, dictionaries::delete).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_DICTDUMP, dictionaries::dump).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_SYNUPDATE, synonyms::update).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_SYNDUMP, synonyms::dump).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_EXPLAIN, query::explain).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_EXPLAINCLI, query::explain_lines).locking(Locks::Itself),
 ];

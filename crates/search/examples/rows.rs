@@ -35,6 +35,7 @@ fn schema(prefix: &[u8]) -> Schema {
         documents: DocumentOptions::default(),
         flags: Vec::new(),
         stop_words: None,
+        synonyms: Arc::default(),
         temporary_s: 0,
     }
 }

@@ -10,7 +10,7 @@ mod peer;
 use peer::{Peer, Reply};
 use petrel_search::query::ast::{Node, NodeKind};
 use petrel_search::query::{
-    BoxedRows, Dialect, EveryRow, Fields, Memory, Parameters, Scorer, Scoring, Settings,
+    BoxedRows, Dialect, EveryRow, Expansion, Fields, Memory, Parameters, Scorer, Scoring, Settings,
     TextSearch, expand, parse,
 };
 use petrel_search::structures::texts::{FieldText, Texts};
@@ -120,6 +120,7 @@ fn scores_are_those_of_redisearch() {
             weight,
             has_stems: true,
             indexes_empty: false,
+            is_further: false,
             text: Box::leak(text.to_owned().into_boxed_str()).as_bytes(),
         };
         texts.add(row, &[field(0, 1.0, &t), field(1, 2.5, &u)], Language::default(), &is_stop_word);
@@ -175,7 +176,8 @@ fn scores_are_those_of_redisearch() {
         };
         let mut tree = parse(query.as_bytes(), &settings).unwrap();
         if is_plain {
-            expand(&mut tree, Language::default());
+            let stems = Some(Language::default());
+            expand(&mut tree, &Expansion { stems, synonyms: None });
         }
         let is_visible = |_: u32| true;
         let others = |node: &Node, _: f64| -> Option<BoxedRows<'_>> {

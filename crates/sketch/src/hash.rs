@@ -48,23 +48,26 @@ pub fn murmur32(bytes: &[u8], seed: u32) -> u32 {
 pub fn murmur32_each<const N: usize>(bytes: &[u8], seeds: [u32; N]) -> [u32; N] {
     const M: u32 = 0x5bd1_e995;
     const R: u32 = 24;
-    let mut hashes = seeds.map(|seed| seed ^ bytes.len() as u32);
+    // Loops over an array in place become vector instructions, `map` does not.
+    let mut hashes = seeds;
+    hashes.iter_mut().for_each(|h| *h ^= bytes.len() as u32);
     let (words, rest) = bytes.as_chunks::<4>();
     for word in words {
         let mut k = u32::from_le_bytes(*word).wrapping_mul(M);
         k = (k ^ k >> R).wrapping_mul(M);
-        hashes = hashes.map(|h| h.wrapping_mul(M) ^ k);
+        hashes.iter_mut().for_each(|h| *h = h.wrapping_mul(M) ^ k);
     }
     if !rest.is_empty() {
         let mut last = [0; 4];
         last[..rest.len()].copy_from_slice(rest);
         let last = u32::from_le_bytes(last);
-        hashes = hashes.map(|h| (h ^ last).wrapping_mul(M));
+        hashes.iter_mut().for_each(|h| *h = (*h ^ last).wrapping_mul(M));
     }
-    hashes.map(|h| {
-        let h = (h ^ h >> 13).wrapping_mul(M);
-        h ^ h >> 15
-    })
+    for h in &mut hashes {
+        *h = (*h ^ *h >> 13).wrapping_mul(M);
+        *h ^= *h >> 15;
+    }
+    hashes
 }
 
 #[cfg(test)]

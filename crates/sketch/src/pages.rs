@@ -135,6 +135,18 @@ impl Pages {
         self.page_mut(at >> self.shift)[from..from + 4].copy_from_slice(&number.to_le_bytes());
     }
 
+    /// Sets the two numbers from `at`, a multiple of eight.
+    ///
+    /// # Panics
+    /// If they are beyond the end.
+    #[inline]
+    pub fn set_pair(&mut self, at: usize, (low, high): (u32, u32)) {
+        let from = at & self.mask();
+        let pair = self.page_mut(at >> self.shift)[from..].first_chunk_mut();
+        *pair.expect("a pair lies in one page") =
+            (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
+    }
+
     /// Appends bytes from `at` on to `out`; fewer at the end.
     pub fn read(&self, mut at: usize, len: usize, out: &mut Vec<u8>) {
         let end = self.len.min(at.saturating_add(len));

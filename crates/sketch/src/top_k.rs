@@ -208,6 +208,27 @@ impl Powers {
     }
 }
 
+/// Decrements another item's counter by chance, at most `times` times. Returns what is left of it,
+/// and how often an item that came `times` times counts for itself, 0 while the other's is left.
+#[inline]
+fn decay(before: u32, times: u32, draws: &mut Draws, powers: &mut Powers) -> (u32, u32) {
+    let mut count = before;
+    for left in (1..=times).rev() {
+        let chance = powers.chance(count);
+        // No draw is lower.
+        if chance * (1u64 << 54) as f64 <= 1.0 {
+            break;
+        }
+        if draws.next() < chance {
+            count -= 1;
+            if count == 0 {
+                return (0, left);
+            }
+        }
+    }
+    (count, 0)
+}
+
 /// Remainders of divisions by one number, by products (Lemire, Kaser and Kurz, 2019).
 #[derive(Clone, Copy)]
 struct Divisor {
@@ -379,49 +400,22 @@ impl TopK {
                 let (present, count) = self.cells.pair(at);
                 if count == 0 || present == print {
                     let count = count.saturating_add(times);
-                    self.cells.set_number(at, print);
-                    self.cells.set_number(at + 4, count);
+                    self.cells.set_pair(at, (print, count));
                     highest = highest.max(count);
                 } else if !goes_on(times as usize) {
                     return None;
-                } else if let Some(own) = self.decay((at, count), print, times, draws, powers) {
-                    highest = highest.max(own);
+                } else {
+                    let (other, own) = decay(count, times, draws, powers);
+                    if own > 0 {
+                        self.cells.set_pair(at, (print, own));
+                        highest = highest.max(own);
+                    } else if other != count {
+                        self.cells.set_pair(at, (present, other));
+                    }
                 }
             }
         }
         Some((print, highest))
-    }
-
-    /// Decrements another item's counter by chance. Returns the count of the item if the counter
-    /// becomes its own.
-    fn decay(
-        &mut self,
-        (at, before): (usize, u32),
-        print: u32,
-        times: u32,
-        draws: &mut Draws,
-        powers: &mut Powers,
-    ) -> Option<u32> {
-        let mut count = before;
-        for left in (1..=times).rev() {
-            let chance = powers.chance(count);
-            // No draw is lower.
-            if chance * (1u64 << 54) as f64 <= 1.0 {
-                break;
-            }
-            if draws.next() < chance {
-                count -= 1;
-                if count == 0 {
-                    self.cells.set_number(at, print);
-                    self.cells.set_number(at + 4, left);
-                    return Some(left);
-                }
-            }
-        }
-        if count != before {
-            self.cells.set_number(at + 4, count);
-        }
-        None
     }
 
     fn place_in_heap(&mut self, item: &[u8], print: u32, count: u32) -> Option<Box<[u8]>> {

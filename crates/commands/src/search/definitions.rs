@@ -5,6 +5,7 @@ use crate::fail::{Fail, Outcome};
 use petrel_search::index::schema::{
     DocumentOptions, FIELDS_MAX, Field, FieldKind, IndexFlag, Schema,
 };
+use petrel_search::text::Synonyms;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -88,6 +89,12 @@ impl AuxValue for Definitions {
             out.text(alias);
             out.text(name);
         }
+        let has_synonyms = |index: &Definition| *index.schema.synonyms != Synonyms::default();
+        let synonymous = || self.indexes.iter().filter(|(_, index)| has_synonyms(index));
+        if synonymous().next().is_some() {
+            out.number(synonymous().count() as u64);
+            synonymous().for_each(|(name, index)| out.synonyms(name, &index.schema.synonyms));
+        }
         out.0
     }
 
@@ -97,6 +104,10 @@ impl AuxValue for Definitions {
         let mut reader = Reader(rest);
         let definitions = reader.definitions().ok_or_else(malformed)?;
         if reader.0.is_empty() { Ok(definitions) } else { Err(malformed()) }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.indexes.values().map(|index| index.schema.synonyms.footprint()).sum()
     }
 
     fn merge(&mut self, other: Self, replace: bool) -> Outcome {
@@ -115,10 +126,11 @@ impl AuxValue for Definitions {
     }
 }
 
-struct Writer(Vec<u8>);
+/// Encodes parts of a whole form.
+pub(super) struct Writer(pub Vec<u8>);
 
 impl Writer {
-    fn number(&mut self, mut number: u64) {
+    pub fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(number as u8 | 0x80);
             number >>= 7;
@@ -126,7 +138,7 @@ impl Writer {
         self.0.push(number as u8);
     }
 
-    fn text(&mut self, text: &[u8]) {
+    pub fn text(&mut self, text: &[u8]) {
         self.number(text.len() as u64);
         self.0.extend_from_slice(text);
     }
@@ -140,6 +152,17 @@ impl Writer {
     fn option(&mut self, text: Option<&[u8]>) {
         self.number(text.map_or(0, |text| text.len() as u64 + 1));
         self.0.extend_from_slice(text.unwrap_or_default());
+    }
+
+    fn synonyms(&mut self, (db, name): &Name, synonyms: &Synonyms) {
+        self.number(u64::from(*db));
+        self.text(name);
+        self.number(synonyms.scans);
+        self.number(synonyms.iter().len() as u64);
+        for (word, groups) in synonyms.iter() {
+            self.text(word);
+            self.texts(groups);
+        }
     }
 
     fn schema(&mut self, schema: &Schema) {
@@ -189,7 +212,7 @@ impl Writer {
 }
 
 /// Reads what may be forged: each method returns none at its end or for what cannot be.
-struct Reader<'b>(&'b [u8]);
+pub(super) struct Reader<'b>(pub &'b [u8]);
 
 impl Reader<'_> {
     fn byte(&mut self) -> Option<u8> {
@@ -211,18 +234,18 @@ impl Reader<'_> {
     }
 
     /// A number of parts of at least one byte each.
-    fn len(&mut self) -> Option<usize> {
+    pub fn len(&mut self) -> Option<usize> {
         usize::try_from(self.number()?).ok().filter(|&len| len <= self.0.len())
     }
 
-    fn text(&mut self) -> Option<Box<[u8]>> {
+    pub fn text(&mut self) -> Option<Box<[u8]>> {
         let len = self.len()?;
         let (text, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(text.into())
     }
 
-    fn texts(&mut self) -> Option<Vec<Box<[u8]>>> {
+    pub fn texts(&mut self) -> Option<Vec<Box<[u8]>>> {
         let len = self.len()?;
         (0..len).map(|_| self.text()).collect()
     }
@@ -236,7 +259,7 @@ impl Reader<'_> {
         Some(Some(text.into()))
     }
 
-    fn db(&mut self) -> Option<u16> {
+    pub fn db(&mut self) -> Option<u16> {
         u16::try_from(self.number()?).ok()
     }
 
@@ -255,7 +278,24 @@ impl Reader<'_> {
             let name = self.text()?;
             definitions.aliases.insert(key, name);
         }
+        let len = if self.0.is_empty() { 0 } else { self.len()? };
+        for _ in 0..len {
+            let key = (self.db()?, self.text()?);
+            let synonyms = Arc::new(self.synonyms()?);
+            let definition = definitions.indexes.get_mut(&key)?;
+            Arc::make_mut(&mut definition.schema).synonyms = synonyms;
+        }
         Some(definitions)
+    }
+
+    fn synonyms(&mut self) -> Option<Synonyms> {
+        let mut synonyms = Synonyms::default();
+        synonyms.scans = self.number()?;
+        for _ in 0..self.len()? {
+            let word = self.text()?;
+            self.texts()?.iter().for_each(|group| synonyms.add(group, &word));
+        }
+        Some(synonyms)
     }
 
     fn schema(&mut self) -> Option<Schema> {
@@ -279,7 +319,8 @@ impl Reader<'_> {
         let fields = (0..len).map(|_| self.field()).collect::<Option<_>>()?;
         let documents =
             DocumentOptions { language, language_field, score, score_field, payload_field };
-        Some(Schema { prefixes, fields, documents, flags, stop_words, temporary_s })
+        let synonyms = Arc::default();
+        Some(Schema { prefixes, fields, documents, flags, stop_words, synonyms, temporary_s })
     }
 
     fn field(&mut self) -> Option<Field> {
@@ -336,6 +377,10 @@ mod tests {
             indexes_empty: false,
             indexes_missing: true,
         };
+        let mut synonyms = Synonyms::default();
+        synonyms.scans = 3;
+        synonyms.add(b"g", b"boy");
+        synonyms.add(b"h", b"boy");
         let tag =
             FieldKind::Tag { separator: b';', is_case_sensitive: true, with_suffix_trie: false };
         let schema = Schema {
@@ -355,6 +400,7 @@ mod tests {
             },
             flags: vec![IndexFlag::NoHighlight, IndexFlag::IndexAll],
             stop_words: Some(Vec::new()),
+            synonyms: Arc::new(synonyms),
             temporary_s: 300,
         };
         let index = Definition { id: 7, schema: Arc::new(schema), skips_scan: true };
@@ -372,7 +418,12 @@ mod tests {
         assert_eq!(Definitions::decode(&bytes), Ok(definitions));
         // Nothing shorter is valid, and nothing panics.
         for len in 0..bytes.len() {
-            assert!(Definitions::decode(&bytes[..len]).is_err());
+            // A form that ends before the synonyms is an older one.
+            let shorter = Definitions::decode(&bytes[..len]);
+            let is_older = |all: &Definitions| {
+                all.indexes.values().all(|index| index.schema.synonyms.is_empty())
+            };
+            assert!(shorter.is_err() || shorter.is_ok_and(|all| is_older(&all)));
         }
         for at in 0..bytes.len() {
             let mut forged = bytes.clone();

@@ -70,15 +70,19 @@ impl Shared {
                 None => Live::new(definition.id, &schema),
             };
             let bytes = if known.is_some() { live.read().footprint() as i64 } else { 0 };
-            let added = known.map_or(0, |known| known.schema.fields.len());
-            let is_new = added < schema.fields.len() || known.is_none();
+            let before = known.map(|known| &known.schema);
+            let is_scanned = before.is_none_or(|before| {
+                before.fields.len() < schema.fields.len()
+                    || before.synonyms.scans != schema.synonyms.scans
+            });
+            let is_new = is_scanned || before.is_some_and(|old| old.synonyms != schema.synonyms);
             if is_new && known.is_some() {
-                live.write().add_fields(&schema);
+                live.write().extend(&schema);
             }
             if is_new {
                 grown += live.read().footprint() as i64 - bytes;
             }
-            if is_new && !definition.skips_scan {
+            if is_scanned && !definition.skips_scan {
                 walks.push(live.clone());
             }
             indexes.push(Covering::new(*db, live, schema));

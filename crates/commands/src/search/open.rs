@@ -2,8 +2,10 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::search::definitions::Definitions;
+use crate::search::definitions::{Definitions, Name};
+use crate::search::dictionaries::Dictionaries;
 use crate::server::state::ServerState;
+use petrel_search::index::json::JsonPaths;
 use petrel_search::index::live::Live;
 use petrel_search::index::schema::Schema;
 use petrel_search::index::texts::TextRules;
@@ -19,6 +21,8 @@ pub(super) struct OpenIndex {
     pub name: Box<[u8]>,
     pub live: Arc<Live>,
     pub schema: Arc<Schema>,
+    /// Paths of the fields, of JSON documents.
+    pub paths: Option<Arc<JsonPaths>>,
 }
 
 impl OpenIndex {
@@ -74,6 +78,7 @@ pub(super) fn open(
         name: definitions.name_of(db, name).into(),
         live: covering.live.clone(),
         schema: covering.schema.clone(),
+        paths: covering.paths.clone(),
     })
 }
 
@@ -99,11 +104,17 @@ pub(super) fn change_definitions<R>(
     Ok(result)
 }
 
-/// Drops the indexes of a database that was flushed, or of all.
+/// Drops the indexes and dictionaries of a database that was flushed, or of all.
 pub(crate) fn forget_indexes(ctx: &mut Ctx<'_>, db: Option<u16>) -> Outcome {
     let definitions = ctx.exec.aux::<Definitions>();
-    let is_there = definitions.indexes.keys().any(|(of, _)| db.is_none_or(|db| *of == db));
-    if !is_there {
+    let is_of = |(of, _): &Name| db.is_none_or(|db| *of == db);
+    if ctx.exec.aux::<Dictionaries>().0.keys().any(is_of) {
+        ctx.exec.change_aux(|all: &mut Dictionaries| {
+            all.clear(db);
+            Ok(())
+        })?;
+    }
+    if !definitions.indexes.keys().any(is_of) {
         return Ok(());
     }
     change_definitions(ctx, |all| {
@@ -112,9 +123,18 @@ pub(crate) fn forget_indexes(ctx: &mut Ctx<'_>, db: Option<u16>) -> Outcome {
     })
 }
 
-/// Moves the definitions of two databases that were swapped.
+/// Moves the indexes and dictionaries of two databases that were swapped.
 pub(crate) fn swap_indexes(ctx: &mut Ctx<'_>, a: u16, b: u16) -> Outcome {
-    if a == b || ctx.exec.aux::<Definitions>().indexes.is_empty() {
+    if a == b {
+        return Ok(());
+    }
+    if !ctx.exec.aux::<Dictionaries>().0.is_empty() {
+        ctx.exec.change_aux(|all: &mut Dictionaries| {
+            all.swap(a, b);
+            Ok(())
+        })?;
+    }
+    if ctx.exec.aux::<Definitions>().indexes.is_empty() {
         return Ok(());
     }
     change_definitions(ctx, |all| {

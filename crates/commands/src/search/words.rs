@@ -2,11 +2,12 @@
 
 use crate::fail::Fail;
 use crate::search::query::Options;
+use petrel_search::index::json::JsonPaths;
 use petrel_search::index::schema::{IndexFlag, Schema};
 use petrel_search::index::search::Found;
 use petrel_search::index::texts::TextRules;
 use petrel_search::query::ast::{FieldMask, Node, NodeKind};
-use petrel_search::query::{self, Fields, Scorer, Settings};
+use petrel_search::query::{self, Expansion, Fields, Scorer, Settings};
 use petrel_search::text::Language;
 
 /// Divisor of a score before its hyperbolic tangent is taken.
@@ -84,7 +85,7 @@ pub(super) fn parse(
     query::parse(text, &settings).map_err(|error| Fail::new(error.text))
 }
 
-/// Adds stems to the words of a query.
+/// Adds stems and synonyms to the words of a query.
 pub(super) fn expand(
     tree: &mut Node,
     options: &Options<'_>,
@@ -92,15 +93,19 @@ pub(super) fn expand(
 ) -> Result<(), Fail> {
     let words = options.words();
     let Some(rules) = rules.filter(|_| !words.is_verbatim) else { return Ok(()) };
-    match words.expander {
-        None | Some(b"DEFAULT" | b"SBSTEM") => {}
+    let stems = Some(words.language.unwrap_or(rules.language()));
+    let synonyms = Some(&**rules.synonyms());
+    let expansion = match words.expander {
+        None | Some(b"DEFAULT") => Expansion { synonyms, stems },
+        Some(b"SBSTEM") => Expansion { synonyms: None, stems },
+        Some(b"SYNONYM") => Expansion { synonyms, stems: None },
         Some(b"PHONETIC") => {
             return Err(Fail::fixed("ERR EXPANDER PHONETIC is not supported yet"));
         }
         // An unknown expander expands nothing, as in Redis.
         Some(_) => return Ok(()),
-    }
-    query::expand(tree, words.language.unwrap_or(rules.language()));
+    };
+    query::expand(tree, &expansion);
     Ok(())
 }
 
@@ -133,6 +138,60 @@ pub(super) fn restrict(tree: &mut Node, options: &Options<'_>, schema: &Schema) 
         }
         let own = std::mem::replace(tree, Node::new(NodeKind::Empty));
         tree.kind = NodeKind::Intersection(vec![range, own]);
+    }
+}
+
+/// Rejects distances between words of JSON values that have no order: those of a path with more
+/// than one value.
+pub(super) fn check_order(
+    tree: &Node,
+    schema: &Schema,
+    paths: Option<&JsonPaths>,
+) -> Result<(), Fail> {
+    let Some(paths) = paths else { return Ok(()) };
+    let unordered = schema.texts().enumerate().find(|(at, number)| {
+        !paths.is_ordered(*number) && limits_distance(tree, FieldMask::of(*at))
+    });
+    match unordered {
+        None => Ok(()),
+        Some((_, number)) => {
+            let name = &schema.fields[number].name;
+            let parts: [&[u8]; 3] = [
+                b"slop/inorder are not supported for field `",
+                name,
+                b"` since it has undefined ordering",
+            ];
+            Err(Fail::new(parts.concat()))
+        }
+    }
+}
+
+/// Whether a query limits the distance of words in a field.
+fn limits_distance(node: &Node, field: FieldMask) -> bool {
+    let names = |child: &Node| {
+        let is_word = matches!(
+            child.kind,
+            NodeKind::Term(_)
+                | NodeKind::Phrase(_)
+                | NodeKind::Pattern(_)
+                | NodeKind::Fuzzy { .. }
+                | NodeKind::Union(_)
+                | NodeKind::Intersection(_)
+        );
+        is_word && child.fields.and(field) != FieldMask::NONE
+    };
+    match &node.kind {
+        NodeKind::Intersection(children) => {
+            let has_limit =
+                node.attributes.slop.is_some() || node.attributes.in_order == Some(true);
+            has_limit && children.iter().any(names)
+                || children.iter().any(|child| limits_distance(child, field))
+        }
+        NodeKind::Union(children) | NodeKind::Phrase(children) => {
+            children.iter().any(|child| limits_distance(child, field))
+        }
+        NodeKind::Not(child) | NodeKind::Optional(child) => limits_distance(child, field),
+        _ => false,
     }
 }
 

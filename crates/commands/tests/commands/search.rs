@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Waits until an index has read all keys.
-fn settle(client: &mut Client, index: &str) {
+pub(crate) fn settle(client: &mut Client, index: &str) {
     let start = Instant::now();
     while field_of(client, index, "indexing") != "0" {
         assert!(start.elapsed() < Duration::from_secs(60), "{index} is not complete");
@@ -18,7 +18,7 @@ fn settle(client: &mut Client, index: &str) {
 }
 
 /// A figure of `FT.INFO`.
-fn field_of(client: &mut Client, index: &str, name: &str) -> String {
+pub fn field_of(client: &mut Client, index: &str, name: &str) -> String {
     let Value::Array(info) = client.call(&[b"FT.INFO", index.as_bytes()]) else {
         panic!("no FT.INFO of {index}");
     };

@@ -172,6 +172,13 @@ fn round(random: &mut Random, redis: &Redis) -> usize {
     let create: Vec<String> = create.split_whitespace().map(Into::into).collect();
     let (a, b) = call_both(&mut ours, &mut theirs, &create);
     assert_eq!((show(&a), show(&b)), ("OK".into(), "OK".into()));
+    if random.below(2) == 0 {
+        for group in ["g1 run house", "g2 fox cats run", "g3 Lazy hello dogs"] {
+            let update = ["FT.SYNUPDATE", "i"].into_iter().chain(group.split(' '));
+            let update: Vec<String> = update.map(Into::into).collect();
+            call_both(&mut ours, &mut theirs, &update);
+        }
+    }
     settle(&mut ours, &mut theirs);
     for key in 0..DOCUMENTS {
         let mut set = vec!["HSET".to_string(), format!("k:{key}"), "t".into()];
@@ -202,8 +209,8 @@ fn compare(random: &mut Random, options: &str, ours: &mut Client, theirs: &mut C
     let scorer = random.pick(&SCORERS);
     let has_absence = part.text.contains(" -");
     let has_option = part.text.contains(" ~");
-    // Distances of words in nested intersections depend on the order of their walks.
-    let is_nested = depth > 1 && matches!(scorer, "TFIDF" | "TFIDF.DOCNORM" | "BM25");
+    // Parts of nested intersections are in the order of their walks.
+    let is_nested = depth > 1;
     let mut words = vec!["FT.SEARCH".to_string(), "i".into(), part.text.clone()];
     words.extend(["NOCONTENT", "WITHSCORES", "SCORER", scorer].map(String::from));
     words.extend(["LIMIT", "0", "100", "DIALECT", "2"].map(String::from));
@@ -241,7 +248,10 @@ fn compare(random: &mut Random, options: &str, ours: &mut Client, theirs: &mut C
     assert_eq!((our_total, our_keys), (their_total, their_keys), "{what}");
     // The score of a document without words is no number there.
     let is_number = !show(&b).contains("inf") && !show(&b).contains("nan");
-    if part.is_exact && is_number && !is_nested {
+    // The last document that an option has rejected, for the field of its word or as no phrase,
+    // counts there.
+    let is_odd = has_option && part.text.contains(['@', '"']);
+    if part.is_exact && is_number && !is_nested && !is_odd {
         assert_eq!(shown(&a), shown(&b), "{what}");
     }
 }

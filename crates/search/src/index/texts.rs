@@ -2,7 +2,7 @@
 
 use crate::index::schema::{FieldKind, IndexFlag, Schema};
 use crate::structures::texts::{FieldText, StoredDetails, Texts};
-use crate::text::{Language, STOP_WORDS};
+use crate::text::{Language, STOP_WORDS, Synonyms};
 use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ pub struct TextRules {
     stop_words: HashSet<Box<[u8]>, foldhash::fast::FixedState>,
     stop_word_len_max: usize,
     details: StoredDetails,
+    synonyms: Arc<Synonyms>,
 }
 
 /// A searched TEXT field.
@@ -35,7 +36,7 @@ struct TextField {
 /// The texts of a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DocumentTexts<'d> {
-    /// Number and value of each text that the document has.
+    /// Number and value of each text that the document has; texts of one field are adjacent.
     pub texts: &'d [(u16, &'d [u8])],
     /// Name of the document's language, if it states one.
     pub language: Option<&'d [u8]>,
@@ -54,6 +55,7 @@ impl TextRules {
             language: language.unwrap_or_default(),
             stop_word_len_max: stop_words.iter().map(|word| word.len()).max().unwrap_or(0),
             stop_words,
+            synonyms: schema.synonyms.clone(),
             details: StoredDetails {
                 fields: schema.texts().count() > 1 && !schema.has_flag(IndexFlag::NoFields),
                 frequencies: !schema.has_flag(IndexFlag::NoFrequencies),
@@ -73,9 +75,16 @@ impl TextRules {
         self.language
     }
 
+    /// Synonyms of words.
+    pub fn synonyms(&self) -> &Arc<Synonyms> {
+        &self.synonyms
+    }
+
     /// Empty texts by these rules.
     pub fn empty(&self) -> Texts {
-        Texts::storing(self.details, self.language)
+        let mut texts = Texts::storing(self.details, self.language);
+        texts.set_synonyms(&self.synonyms);
+        texts
     }
 
     /// Whether a field is a searched text.
@@ -91,10 +100,12 @@ impl TextRules {
     /// Adds the texts of a document to `texts`. Returns false if they cannot be added.
     pub fn add(&self, texts: &mut Texts, row: u32, document: DocumentTexts<'_>) -> bool {
         let language = document.language.and_then(Language::of).unwrap_or(self.language);
+        let mut before = None;
         let given = document.texts.iter().filter_map(|&(number, text)| {
             let at = self.fields.iter().position(|field| field.number == number)?;
+            let is_further = before.replace(at) == Some(at);
             let &TextField { weight, has_stems, indexes_empty, .. } = &self.fields[at];
-            Some(FieldText { field: at, weight, has_stems, indexes_empty, text })
+            Some(FieldText { field: at, weight, has_stems, indexes_empty, is_further, text })
         });
         // Most documents have few texts.
         let given: Vec<FieldText<'_>> = given.collect();
@@ -158,12 +169,13 @@ impl TextIndex {
         TextIndex { rules, texts, kept: HashMap::new(), kept_bytes: 0, vacuum: None }
     }
 
-    /// Takes over the rules of a schema with more fields.
+    /// Takes over the rules of a schema with more fields or other synonyms.
     pub fn change(&mut self, schema: &Schema) {
         self.rules = Arc::new(TextRules::of(schema));
         if self.rules.details.fields {
             self.texts.store_fields();
         }
+        self.texts.set_synonyms(&self.rules.synonyms);
     }
 
     /// The rules.
@@ -179,6 +191,7 @@ impl TextIndex {
     /// Bytes on the heap.
     pub fn footprint(&self) -> usize {
         self.texts.footprint()
+            + self.rules.synonyms.footprint()
             + self.kept_bytes
             + self.kept.capacity() * (size_of::<(u32, KeptTexts)>() + 1)
     }

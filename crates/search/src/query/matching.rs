@@ -1,10 +1,10 @@
 //! Terms of the dictionary that a pattern or a fuzzy word stands for.
 
-use super::ast::Pattern;
+use super::ast::{Pattern, Term};
 use super::lexer::unescape;
 use crate::structures::terms::TermId;
 use crate::structures::texts::Texts;
-use crate::text::fold;
+use crate::text::{fold, is_group};
 
 /// Shorter prefixes match nothing (`MINPREFIX`).
 pub const PREFIX_LEN_MIN: usize = 2;
@@ -117,9 +117,10 @@ fn is_near(word: &[u8], term: &[u8], max: usize, row: &mut Vec<usize>) -> bool {
     row[term.len()] <= max
 }
 
-/// The text of a term as the dictionary has it.
-pub(super) fn dictionary_form(term: &[u8]) -> Vec<u8> {
-    if term.is_ascii() { term.to_vec() } else { fold(&unescape(term)) }
+/// The text of a term as the dictionary has it. Names of groups of synonyms are not folded.
+pub(super) fn form_of(term: &Term) -> Vec<u8> {
+    let is_own = term.text.is_ascii() || term.expanded && is_group(&term.text);
+    if is_own { term.text.to_vec() } else { fold(&unescape(&term.text)) }
 }
 
 #[cfg(test)]

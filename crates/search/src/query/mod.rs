@@ -21,7 +21,7 @@ mod scores;
 mod text_search;
 
 pub use error::{ErrorKind, QueryError};
-pub use expand::expand;
+pub use expand::{Expansion, expand};
 pub use explain::explain;
 pub use explanation::Explanation;
 pub use lexer::unescape;

@@ -785,11 +785,13 @@ fn distance(lists: &[Vec<u32>], children: usize) -> u32 {
     if root == 0 { fallback } else { root }
 }
 
-/// The least difference between a value of one ascending list and a value of another.
+/// The least difference between values of two ascending lists; as in Redis, the first one up to 1.
 fn nearest(one: &[u32], other: &[u32]) -> u32 {
     let (mut i, mut j) = (0, 0);
     let mut least = u32::MAX;
-    while let (Some(&a), Some(&b)) = (one.get(i), other.get(j)) {
+    while least > 1
+        && let (Some(&a), Some(&b)) = (one.get(i), other.get(j))
+    {
         least = least.min(a.abs_diff(b));
         if a < b { i += 1 } else { j += 1 }
     }

@@ -2,7 +2,7 @@
 
 use super::ast::{FieldMask, Node, NodeKind};
 use super::explanation::Explanation;
-use super::matching::{dictionary_form, matching_terms, similar_terms};
+use super::matching::{form_of, matching_terms, similar_terms};
 use super::rows::{AllRows, AnyRows, BoxedRows, Counted, MaybeRows, TermRows, Window, WithoutRows};
 use super::scores::{LeafFigures, LeafKind, Scoring};
 use crate::structures::terms::TermId;
@@ -145,7 +145,7 @@ impl<'t> TextSearch<'t> {
         match &node.kind {
             NodeKind::Empty => None,
             NodeKind::Term(term) => {
-                let id = self.texts.terms().find(&dictionary_form(&term.text))?;
+                let id = self.texts.terms().find(&form_of(term))?;
                 self.term(id, node.fields, weight)
             }
             NodeKind::Pattern(pattern) => {

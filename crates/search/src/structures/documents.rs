@@ -23,8 +23,8 @@ pub struct Document {
     pub expiry: Option<std::num::NonZeroI64>,
     /// Score, 0 to 1.
     pub score: f32,
-    /// Number of the index's fields when all of the document was read.
-    pub fields: u16,
+    /// Number of the extension of the schema when all of the document was read.
+    pub layout: u16,
     /// Whether the row is in use.
     pub is_used: bool,
     /// Whether no query may see it, because a field has a value that does not fit its type.

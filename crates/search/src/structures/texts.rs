@@ -6,8 +6,9 @@
 use crate::structures::column::{Column, PAGE};
 use crate::structures::postings::{GROUP_ROWS, List, Posting, PostingCursor, Postings};
 use crate::structures::terms::{TermId, Terms};
-use crate::text::{Language, Tokens};
+use crate::text::{Language, Synonyms, Tokens};
 use std::mem::size_of;
+use std::sync::Arc;
 
 /// Marks stems in the dictionary: no token begins with it.
 const STEM_MARK: u8 = b'+';
@@ -17,6 +18,9 @@ const STEM_SHARE: f64 = 0.2;
 
 /// Occurrences for which memory is kept between documents.
 const KEPT_OCCURRENCES: usize = 1 << 12;
+
+/// Positions between two texts of one field (`MULTITEXTSLOP`).
+const TEXT_GAP: u32 = 99;
 
 /// Words and bytes of a batch.
 const BATCH_WORDS: usize = 64;
@@ -49,6 +53,8 @@ pub struct FieldText<'t> {
     pub has_stems: bool,
     /// Whether an empty text is posted as an empty word.
     pub indexes_empty: bool,
+    /// Whether the text is another one of the same field: its words are far from those before it.
+    pub is_further: bool,
     /// The text.
     pub text: &'t [u8],
 }
@@ -101,6 +107,7 @@ pub struct Texts {
     terms: Terms<TermEntry>,
     postings: Postings,
     language: Language,
+    synonyms: Arc<Synonyms>,
     lengths: Column<Length>,
     /// Upper bound of the rows.
     end: u32,
@@ -200,6 +207,11 @@ impl Texts {
     /// Stores the fields of words from now on; words so far are those of the first field.
     pub fn store_fields(&mut self) {
         self.has_fields = true;
+    }
+
+    /// Posts words by these synonyms too from now on.
+    pub fn set_synonyms(&mut self, synonyms: &Arc<Synonyms>) {
+        self.synonyms = synonyms.clone();
     }
 
     /// Whether the fields of words are stored.
@@ -313,6 +325,11 @@ impl Texts {
     ) -> Option<u32> {
         let (mut position, mut words) = (0u32, 0u32);
         for (number, text) in texts.iter().enumerate() {
+            if text.is_further {
+                // As in Redis, an empty text takes the place of a word.
+                let is_empty = text.text.is_empty() && !text.indexes_empty;
+                position = position.checked_add(TEXT_GAP + u32::from(is_empty))?;
+            }
             let start = position;
             if text.text.is_empty() && text.indexes_empty {
                 position = position.checked_add(1)?;
@@ -359,6 +376,9 @@ impl Texts {
             position = position.checked_add(1)?;
             let term = self.terms.insert_likely(token, hash, likely)?;
             scratch.found.push(occurrence(term, position));
+            if !self.synonyms.is_empty() {
+                self.collect_synonyms(token, position, scratch)?;
+            }
             if !text.has_stems {
                 continue;
             }
@@ -374,6 +394,21 @@ impl Texts {
         }
         batch.clear();
         Some(position)
+    }
+
+    fn collect_synonyms(
+        &mut self,
+        token: &[u8],
+        position: u32,
+        scratch: &mut Scratch,
+    ) -> Option<()> {
+        let synonyms = self.synonyms.clone();
+        // The dictionary has no terms with a NUL.
+        for group in synonyms.terms_of(token).filter(|group| !group.contains(&0)) {
+            let (term, _) = self.terms.insert(&group)?;
+            scratch.found.push(occurrence(term, position));
+        }
+        Some(())
     }
 
     /// Finds the stem of a term; the term itself if the stem is no other word.
@@ -597,6 +632,7 @@ mod tests {
     fn add(texts: &mut Texts, row: u32, fields: &[&str]) {
         let fields = fields.iter().enumerate().map(|(field, text)| FieldText {
             indexes_empty: false,
+            is_further: false,
             field,
             weight: 1.0 + field as f64 * 1.7,
             has_stems: true,

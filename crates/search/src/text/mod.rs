@@ -2,8 +2,11 @@
 
 mod stem;
 mod stop_words;
+mod synonyms;
 mod tokens;
 
 pub use stem::{Language, STEMMED_LEN_MIN};
 pub use stop_words::{STOP_WORDS, StopWords};
+pub use synonyms::Synonyms;
+pub(crate) use synonyms::is_group;
 pub use tokens::{Tokens, fold};
