@@ -9,6 +9,8 @@
 //! ... and    nothing can have been acknowledged in a later view: its primary has returned without
 //!            having served in it, or all its other owners have
 //! ```
+//!
+//! If changes are acknowledged by their primary alone, it is awaited, or all owners are.
 
 use crate::extents::{Extent, Extents};
 use crate::mutation::{Mutation, is_broken};
@@ -46,8 +48,13 @@ struct Candidate {
 }
 
 /// Elects the owner of a slot, from the extents of the nodes that have returned, and the last views
-/// in their order.
-pub fn elect(slot: Slot, returned: &[(Node, &Extents)], views: &[PastOwners]) -> Elected {
+/// in their order. `by_two` tells whether changes were acknowledged by two owners.
+pub fn elect(
+    slot: Slot,
+    returned: &[(Node, &Extents)],
+    views: &[PastOwners],
+    by_two: bool,
+) -> Elected {
     let candidate = |&(node, extents): &(Node, &Extents)| {
         let extent = extents.get(slot)?;
         let term = match is_broken(Mutation::IgnoreTerms) {
@@ -66,7 +73,7 @@ pub fn elect(slot: Slot, returned: &[(Node, &Extents)], views: &[PastOwners]) ->
     let Some(best) = known.first() else { return Elected::Unknown };
     let same_term = known.iter().filter(|of| of.term == best.term);
     let epoch = same_term.map(|of| of.extent.epoch).max().unwrap_or(0);
-    match awaited(best, epoch, &nodes, views) {
+    match awaited(best, epoch, &nodes, (views, by_two)) {
         Some(awaited) => Elected::Waits(awaited, nodes),
         None => Elected::Owner(nodes),
     }
@@ -83,14 +90,19 @@ fn term(extent: Extent, views: &[PastOwners]) -> u64 {
 
 /// The node that may have acknowledged changes which the best candidate lacks. `epoch` is that of
 /// the last view in which an owner of its term has served.
-fn awaited(best: &Candidate, epoch: u64, known: &[Node], views: &[PastOwners]) -> Option<Node> {
+fn awaited(
+    best: &Candidate,
+    epoch: u64,
+    known: &[Node],
+    (views, by_two): (&[PastOwners], bool),
+) -> Option<Node> {
     let is_missing = |owner: &&Identity| !known.contains(&owner.node);
     let missing = |view: &PastOwners| view.owners.iter().filter(is_missing).count();
     let later = views.partition_point(|view| view.epoch <= epoch);
     let last = views[..later].last().filter(|view| view.epoch == epoch);
     let is_enough = match last {
         _ if best.node == best.extent.primary.node => true,
-        Some(view) => missing(view) <= usize::from(view.owners.len() > 1),
+        Some(view) => missing(view) <= usize::from(by_two && view.owners.len() > 1),
         // No view of that time is known.
         None => views.iter().all(|view| missing(view) == 0),
     };
@@ -102,7 +114,7 @@ fn awaited(best: &Candidate, epoch: u64, known: &[Node], views: &[PastOwners]) -
     }
     let may_have_served = |view: &&PastOwners| {
         let Some(primary) = view.owners.first() else { return false };
-        is_missing(&primary) && (view.owners.len() == 1 || missing(view) > 1)
+        is_missing(&primary) && (!by_two || view.owners.len() == 1 || missing(view) > 1)
     };
     let served = views[later..].iter().rev().find(may_have_served);
     let served = served.filter(|_| !is_broken(Mutation::IgnoreLaterViews));
@@ -132,7 +144,7 @@ mod tests {
 
     fn elected(returned: &[(u16, &Extents)], views: &[PastOwners]) -> Elected {
         let returned: Vec<_> = returned.iter().map(|&(node, of)| (Node(node), of)).collect();
-        elect(5, &returned, views)
+        elect(5, &returned, views, true)
     }
 
     fn owner(nodes: &[u16]) -> Elected {
@@ -149,6 +161,12 @@ mod tests {
         // One of three owners may lack what another one has acknowledged.
         assert_eq!(elected(&all[..1], &views), Elected::Waits(Node(0), vec![Node(2)]));
         assert_eq!(elected(&[], &views), Elected::Unknown);
+        // Acknowledged by the primary alone.
+        let both = [(Node(2), &short), (Node(1), &long)];
+        let waits = Elected::Waits(Node(0), vec![Node(1), Node(2)]);
+        assert_eq!(elect(5, &both, &views, false), waits);
+        let all = [both[0], both[1], (Node(0), &primary)];
+        assert_eq!(elect(5, &all, &views, false), owner(&[0, 1, 2]));
     }
 
     #[test]

@@ -87,6 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             directory: directory.into(),
             waits_for_data: false,
             reports_extents: false,
+            acknowledge: 2,
         },
         Box::new(Printer::default()),
     )?;

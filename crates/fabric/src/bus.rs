@@ -509,6 +509,7 @@ mod tests {
             directory,
             waits_for_data: false,
             reports_extents: false,
+            acknowledge: 2,
         };
         let origin = Origin { uuid: 7, name: "c".into(), cluster: None, id: None };
         Bus::new(settings, trust, origin, String::new(), Box::new(IgnoredEvents))

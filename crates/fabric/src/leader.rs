@@ -192,7 +192,8 @@ impl Leader {
             let state = self.bus.agreed.state.lock();
             reports.insert(uuid, report);
             reports.retain(|uuid, _| state.nodes.contains_key(uuid));
-            state.plan_restart(uuid, &reports, is_alive)
+            let by_two = self.bus.settings.acknowledge > 1;
+            state.plan_restart(uuid, (&reports, by_two), is_alive)
         };
         match plan {
             Plan::Join => None,

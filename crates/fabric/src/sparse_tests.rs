@@ -589,18 +589,18 @@ fn after_a_stop_of_all_the_primary_s_log_wins_whoever_returns_last() {
     // The first two wait for the third, which is not removed, and then for its data.
     let long = Some(extents(&state, state.epoch, 9));
     let some = [(1, 2, long.clone()), (2, 2, long.clone())];
-    let plan = state.plan_restart(1, &reports(&some), none);
+    let plan = state.plan_restart(1, (&reports(&some), true), none);
     assert_eq!(plan, Plan::Wait([2].into()));
     let all = reports(&[some[0].clone(), some[1].clone(), (3, 2, None)]);
-    assert_eq!(state.plan_restart(3, &all, none), Plan::Wait([2].into()));
+    assert_eq!(state.plan_restart(3, (&all, true), none), Plan::Wait([2].into()));
     // An owner that is alive has everything.
-    assert_eq!(state.plan_restart(1, &all, |life| life.node.0 == 2), Plan::Join);
+    assert_eq!(state.plan_restart(1, (&all, true), |life| life.node.0 == 2), Plan::Join);
     let all = reports(&[some[0].clone(), some[1].clone(), (3, 2, long.clone())]);
-    let stop = elected(state.plan_restart(3, &all, none));
+    let stop = elected(state.plan_restart(3, (&all, true), none));
     assert_eq!(stop.stopped.len(), 3);
     state.apply(Command::Elect(stop));
     assert_eq!((state.members().count(), held(&state)), (0, vec![0; 3]));
-    assert_eq!(state.plan_restart(1, &all, none), Plan::Join);
+    assert_eq!(state.plan_restart(1, (&all, true), none), Plan::Join);
     for (uuid, number) in [(2, 1), (3, 2), (1, 0)] {
         join(&mut state, back(uuid, 2));
         assert!(state.may_claim(number));
@@ -620,9 +620,9 @@ fn a_missing_primary_is_replaced_by_the_longest_log_once_enough_have_returned() 
     let slot = usize::from(slot.expect("node 0 is a primary"));
     remove(&mut state, 0);
     let one = reports(&[(2, 2, Some(short.clone()))]);
-    assert_eq!(state.plan_restart(2, &one, |_| false), Plan::Wait([2].into()));
+    assert_eq!(state.plan_restart(2, (&one, true), |_| false), Plan::Wait([2].into()));
     remove(&mut state, 2);
-    let stop = elected(state.plan_restart(2, &one, |_| false));
+    let stop = elected(state.plan_restart(2, (&one, true), |_| false));
     state.apply(Command::Elect(stop));
     // With one of three logs the slots wait for another one.
     assert!(!held(&state).contains(&usize::from(SLOTS)));
@@ -633,14 +633,14 @@ fn a_missing_primary_is_replaced_by_the_longest_log_once_enough_have_returned() 
     // The other one has more: it continues as soon as it joins.
     let both = reports(&[(2, 2, Some(short.clone())), (3, 2, Some(long.clone()))]);
     let mut other = state.clone();
-    let stop = elected(state.plan_restart(3, &both, |life| life.node.0 == 1));
+    let stop = elected(state.plan_restart(3, (&both, true), |life| life.node.0 == 1));
     state.apply(Command::Elect(stop));
     join(&mut state, back(3, 2));
     claim(&mut state, 2);
     assert_eq!(owners(&state)[0], 2);
     // It has less: the member that has kept its data continues at once.
     let both = reports(&[(2, 2, Some(long)), (3, 2, Some(short))]);
-    let stop = elected(other.plan_restart(3, &both, |life| life.node.0 == 1));
+    let stop = elected(other.plan_restart(3, (&both, true), |life| life.node.0 == 1));
     other.apply(Command::Elect(stop));
     assert_eq!(owners(&other), [1]);
 }

@@ -61,7 +61,9 @@ impl World {
         let may_miss = may_miss && self.may_lose(lost) && self.is_elsewhere(lost, &shown);
         let missing = may_miss.then_some(lost);
         let mut returned: Vec<u16> = self.alive();
-        returned.retain(|node| Some(*node) != missing);
+        let is_late = self.stops.one_in(2);
+        // Members that return later have no part in the election.
+        returned.retain(|node| Some(*node) != missing && !(is_late && self.stops.one_in(2)));
         // In any order.
         let first = self.stops.index(returned.len().max(1));
         returned.rotate_left(first);
@@ -109,7 +111,7 @@ impl World {
         };
         let past: Vec<PastOwners> = self.views.iter().map(owners_in).collect();
         let at = |node: u16| log(node).positions.get(&slot).copied().unwrap_or(0);
-        match elect(slot, &candidates, &past) {
+        match elect(slot, &candidates, &past, true) {
             Elected::Unknown => Ok(()),
             Elected::Waits(node, _) if self.are_logged(slot, returned) => {
                 Err(format!("waits for node {}, though all are there", node.0))

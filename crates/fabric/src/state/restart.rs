@@ -9,9 +9,10 @@
 
 use super::{Registered, State};
 use crate::placement::{Range, expand};
-use petrel_cluster::{Elected, Extents, Identity, Node, PastOwners, SLOTS, elect};
+use petrel_cluster::{Elected, Extents, Identity, Node, PastOwners, SLOTS, View, elect};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// Extents of the data with which a node asks to join.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -82,11 +83,11 @@ struct Returned<'a> {
 
 impl State {
     /// What follows from the request of a node to join. `is_alive` tells whether a member has
-    /// renewed its lease of late.
+    /// renewed its lease of late, `by_two` whether two owners had changes before they were acknowledged.
     pub fn plan_restart(
         &self,
         uuid: u128,
-        reports: &HashMap<u128, Report>,
+        (reports, by_two): (&HashMap<u128, Report>, bool),
         is_alive: impl Fn(Identity) -> bool,
     ) -> Plan {
         let (Some(sparse), Some(own)) = (&self.sparse, self.nodes.get(&uuid)) else {
@@ -125,7 +126,7 @@ impl State {
         };
         let mut stop = Stop::default();
         let mut waits = BTreeSet::new();
-        for (slot, heirs) in self.heirs(&affected, &returned) {
+        for (slot, heirs) in self.heirs(&affected, &returned, by_two) {
             match heirs {
                 // The primary's log may be the one that is loaded.
                 Elected::Owner(nodes) if loading.is_empty() || is_primary(slot, nodes[0]) => {
@@ -168,15 +169,15 @@ impl State {
     }
 
     /// Elects the owners of affected slots.
-    fn heirs(&self, affected: &[bool], returned: &[Returned<'_>]) -> Vec<(u16, Elected)> {
+    fn heirs(
+        &self,
+        affected: &[bool],
+        returned: &[Returned<'_>],
+        by_two: bool,
+    ) -> Vec<(u16, Elected)> {
         let lost = self.sparse.as_ref().map(|sparse| sparse.lost_slots()).unwrap_or_default();
-        let views: Vec<(u64, HashMap<u16, u32>, Vec<&[u16]>)> = (self.history.iter())
-            .map(|past| {
-                let members = past.members.iter();
-                let members = members.map(|member| (member.number, member.incarnation)).collect();
-                (past.epoch, members, expand(&past.ranges))
-            })
-            .collect();
+        let steps = self.history.iter().filter_map(|past| self.step(past.epoch));
+        let views: Vec<Arc<View>> = steps.map(|step| step.view).collect();
         let affected = (0..SLOTS).filter(|slot| affected[usize::from(*slot)]);
         let mut heirs = Vec::new();
         for slot in affected {
@@ -186,16 +187,13 @@ impl State {
             };
             let counted: Vec<(Node, &Extents)> =
                 returned.iter().filter(counts).map(|of| (of.node, of.extents)).collect();
-            let past = |(epoch, members, owners): &(u64, HashMap<u16, u32>, Vec<&[u16]>)| {
-                let identity = |number: &u16| {
-                    let incarnation = *members.get(number)?;
-                    Some(Identity { node: Node(*number), incarnation })
-                };
-                let owners = owners[usize::from(slot)].iter().filter_map(identity).collect();
-                PastOwners { epoch: *epoch, owners }
+            let past = |view: &Arc<View>| {
+                let owners = view.slots.owners(slot).iter();
+                let owners = owners.filter_map(|&node| view.member(node)).collect();
+                PastOwners { epoch: view.epoch, owners }
             };
             let views: Vec<PastOwners> = views.iter().map(past).collect();
-            heirs.push((slot, elect(slot, &counted, &views)));
+            heirs.push((slot, elect(slot, &counted, &views, by_two)));
         }
         heirs
     }

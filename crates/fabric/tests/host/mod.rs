@@ -144,6 +144,7 @@ impl Setup {
             directory: directory.0.clone(),
             waits_for_data: false,
             reports_extents: false,
+            acknowledge: 2,
         };
         Setup { settings, directory }
     }

@@ -88,6 +88,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
         directory: config.dir.join(DIRECTORY),
         waits_for_data: true,
         reports_extents: true,
+        acknowledge: cluster.acknowledge.into(),
     }))
 }
 
