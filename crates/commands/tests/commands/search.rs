@@ -108,7 +108,7 @@ fn errors_are_those_of_redis() {
         FT.CREATE j SCORE 2 SCHEMA n NUMERIC => Invalid score
         FT.CREATE j SCHEMA n TAG SEPARATOR => SEPARATOR requires an argument
         FT.CREATE j SCHEMA n TAG SEPARATOR ab => Tag separator must be a single character. Got `ab`
-        FT.CREATE j SCHEMA n GEO => ERR fields of type GEO are not supported yet
+        FT.CREATE j SCHEMA n GEOSHAPE => ERR fields of type GEOSHAPE are not supported yet
         FT.ALTER nothing SCHEMA ADD x TAG => Unknown index name
         FT.ALTER books SCHEMA ADD price TAG => Duplicate field in schema - price
         FT.DROPINDEX nothing => Unknown Index name
