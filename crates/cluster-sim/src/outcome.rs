@@ -49,6 +49,8 @@ pub struct Outcome {
     pub messages: u64,
     /// Acknowledgements compared with the applied position.
     pub acknowledged: u64,
+    /// Stops of all members that their logs would survive.
+    pub stops: u64,
     /// Hash of the final contents; equal for runs with the same seed.
     pub digest: u64,
 }
@@ -82,6 +84,7 @@ impl Outcome {
         self.flushes += other.flushes;
         self.messages += other.messages;
         self.acknowledged += other.acknowledged;
+        self.stops += other.stops;
     }
 
     /// The statistics as text.
@@ -91,7 +94,8 @@ impl Outcome {
              {} views, {} deaths, {} joins ({} loaded, {} given up), {} links broken, \
              {} unknown ({} unreachable), {} blocked ({} forwarded again), \
              {} transactions of watching clients ({} refused), {} flushes, {} messages, \
-             {} acknowledgements compared, {} transactions of several primaries ({} answered, {} parts)",
+             {} acknowledgements compared, {} transactions of several primaries ({} answered, {} parts), \
+             logs compared {} times",
             self.steps,
             self.replies,
             self.reads,
@@ -116,7 +120,8 @@ impl Outcome {
             self.acknowledged,
             self.chains[0],
             self.chains[1],
-            self.chains[2]
+            self.chains[2],
+            self.stops
         )
     }
 }

@@ -24,6 +24,27 @@ pub struct VectorSpec {
 pub enum Algorithm {
     /// Every vector is compared.
     Flat,
+    /// A graph of neighbours.
+    Hnsw(Hnsw),
+}
+
+/// Options of a graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hnsw {
+    /// Number of links of a node on each level but the lowest (`M`).
+    pub links: u64,
+    /// Number of candidates for the links of a new node.
+    pub ef_construction: u64,
+    /// Number of candidates of a search.
+    pub ef_runtime: u64,
+    /// Relative excess of the radius of ranges. They are exact without it.
+    pub epsilon: f64,
+}
+
+impl Default for Hnsw {
+    fn default() -> Self {
+        Hnsw { links: 16, ef_construction: 200, ef_runtime: 10, epsilon: 0.01 }
+    }
 }
 
 /// Kinds of distances.
@@ -56,6 +77,7 @@ impl Algorithm {
     pub const fn name(&self) -> &'static str {
         match self {
             Algorithm::Flat => "FLAT",
+            Algorithm::Hnsw(_) => "HNSW",
         }
     }
 }
@@ -124,6 +146,11 @@ impl QueryVector {
         let mut prepared = Box::default();
         let is_valid = spec.prepare(vector, |vector| prepared = vector.into());
         is_valid.then(|| Arc::new(QueryVector { spec: spec.clone(), prepared }))
+    }
+
+    /// The vector in the form in which it is compared.
+    pub fn prepared(&self) -> &[u8] {
+        &self.prepared
     }
 
     /// Distance of a prepared vector of a document.

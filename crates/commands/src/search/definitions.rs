@@ -6,7 +6,7 @@ use petrel_search::index::schema::{
     DocumentOptions, FIELDS_MAX, Field, FieldKind, IndexFlag, Schema,
 };
 use petrel_search::text::Synonyms;
-use petrel_search::vectors::{Algorithm, DIM_MAX, ELEMENTS, Metric, VectorSpec};
+use petrel_search::vectors::{Algorithm, DIM_MAX, ELEMENTS, Hnsw, Metric, VectorSpec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -219,9 +219,14 @@ impl Writer {
 impl Writer {
     fn vector(&mut self, spec: &VectorSpec) {
         self.number(VECTOR);
-        self.number(match spec.algorithm {
-            Algorithm::Flat => 0,
-        });
+        match &spec.algorithm {
+            Algorithm::Flat => self.number(0),
+            Algorithm::Hnsw(Hnsw { links, ef_construction, ef_runtime, epsilon }) => {
+                self.number(1);
+                [links, ef_construction, ef_runtime].into_iter().for_each(|it| self.number(*it));
+                self.0.extend_from_slice(&epsilon.to_le_bytes());
+            }
+        }
         let element = ELEMENTS.iter().position(|(_, element)| *element == spec.element);
         let metric = Metric::ALL.iter().position(|metric| *metric == spec.metric);
         self.number(element.unwrap_or_default() as u64);
@@ -345,6 +350,14 @@ impl Reader<'_> {
     fn vector(&mut self) -> Option<VectorSpec> {
         let algorithm = match self.number()? {
             0 => Algorithm::Flat,
+            1 => {
+                let [links, ef_construction, ef_runtime] =
+                    [self.number()?, self.number()?, self.number()?];
+                let (epsilon, rest) = self.0.split_first_chunk::<8>()?;
+                self.0 = rest;
+                let epsilon = f64::from_le_bytes(*epsilon);
+                Algorithm::Hnsw(Hnsw { links, ef_construction, ef_runtime, epsilon })
+            }
             _ => return None,
         };
         let (_, element) = *ELEMENTS.get(usize::try_from(self.number()?).ok()?)?;
@@ -427,7 +440,7 @@ mod tests {
                 field(
                     b"v",
                     FieldKind::Vector(Box::new(VectorSpec {
-                        algorithm: Algorithm::Flat,
+                        algorithm: Algorithm::Hnsw(Hnsw { links: 5, ..Hnsw::default() }),
                         element: ELEMENTS[2].1,
                         dim: 300,
                         metric: Metric::Cosine,

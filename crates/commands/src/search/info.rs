@@ -8,7 +8,7 @@ use petrel_resp::Reply;
 use petrel_search::index::contents::{Contents, FieldErrors};
 use petrel_search::index::field::FieldStore;
 use petrel_search::index::schema::{Field, FieldKind, IndexFlag, Schema};
-use petrel_search::vectors::VectorSpec;
+use petrel_search::vectors::{Algorithm, VectorSpec};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `FT.INFO index`
@@ -90,7 +90,8 @@ fn write_field(reply: &mut dyn Reply, field: &Field) {
     let values = 3 + match &field.kind {
         FieldKind::Number => 0,
         FieldKind::Tag { .. } | FieldKind::Text { .. } => 1,
-        FieldKind::Vector(_) => 4,
+        FieldKind::Vector(spec) if spec.algorithm == Algorithm::Flat => 4,
+        FieldKind::Vector(_) => 6,
     };
     match is_flat {
         true => reply.array(values * 2 + flags.len()),
@@ -131,6 +132,12 @@ fn write_vector(reply: &mut dyn Reply, spec: &VectorSpec) {
     reply.integer(i64::from(spec.dim));
     reply.simple("distance_metric");
     reply.simple(spec.metric.name());
+    if let Algorithm::Hnsw(hnsw) = &spec.algorithm {
+        reply.simple("M");
+        reply.integer(hnsw.links as i64);
+        reply.simple("ef_construction");
+        reply.integer(hnsw.ef_construction as i64);
+    }
 }
 
 /// Flags of a field. Redis shows `UNF` of every sortable field that is no text.

@@ -3,7 +3,7 @@
 use crate::fail::Fail;
 use crate::numbers;
 use crate::search::arguments::Arguments;
-use petrel_search::vectors::{Algorithm, DIM_MAX, ELEMENTS, Metric, VectorSpec};
+use petrel_search::vectors::{Algorithm, DIM_MAX, ELEMENTS, Hnsw, Metric, VectorSpec};
 use petrel_vector::Element;
 
 const CONVERSION: &str = "Could not convert argument to expected type";
@@ -20,9 +20,9 @@ pub(super) fn spec(arguments: &mut Arguments<'_>) -> Result<VectorSpec, Fail> {
     let algorithm = arguments.next().ok_or_else(|| bad("algorithm", NONE))?;
     let algorithm = match &*algorithm.to_ascii_uppercase() {
         b"FLAT" => Algorithm::Flat,
-        b"HNSW" | b"SVS-VAMANA" => {
-            let name = String::from_utf8_lossy(algorithm).to_uppercase();
-            return Err(Fail::new(format!("ERR VECTOR {name} is not supported yet")));
+        b"HNSW" => Algorithm::Hnsw(Hnsw::default()),
+        b"SVS-VAMANA" => {
+            return Err(Fail::fixed("ERR VECTOR SVS-VAMANA is not supported yet"));
         }
         _ => return Err(bad("algorithm", UNKNOWN)),
     };
@@ -51,7 +51,7 @@ struct Parameters {
 impl Parameters {
     fn read(
         mut self,
-        algorithm: Algorithm,
+        mut algorithm: Algorithm,
         arguments: &mut Arguments<'_>,
         count: usize,
     ) -> Result<VectorSpec, Fail> {
@@ -88,6 +88,7 @@ impl Parameters {
                         return Err(self.bad("blocksize", BOUNDS));
                     }
                 }
+                option if self.graph_option(&mut algorithm, option, arguments)? => {}
                 _ => {
                     let parts: [&[u8]; 4] =
                         [b"Bad arguments for algorithm ", self.name.as_bytes(), b": ", name];
@@ -106,6 +107,36 @@ impl Parameters {
         let dim = self.dim.ok_or_else(|| missing("DIM"))?;
         let metric = self.metric.ok_or_else(|| missing("DISTANCE_METRIC"))?;
         Ok(VectorSpec { algorithm, element, dim, metric })
+    }
+
+    /// Takes an option of a graph; false if it is none.
+    fn graph_option(
+        &self,
+        algorithm: &mut Algorithm,
+        option: &[u8],
+        arguments: &mut Arguments<'_>,
+    ) -> Result<bool, Fail> {
+        let Algorithm::Hnsw(hnsw) = algorithm else { return Ok(false) };
+        let (place, what) = match option {
+            b"M" => (&mut hnsw.links, "m"),
+            b"EF_CONSTRUCTION" => (&mut hnsw.ef_construction, "efConstruction"),
+            b"EF_RUNTIME" => (&mut hnsw.ef_runtime, "efRuntime"),
+            b"EPSILON" => {
+                let number = numbers::double::parse(self.value("epsilon", arguments)?);
+                let number = number.ok_or_else(|| self.bad("epsilon", CONVERSION))?;
+                if number < 0.0 {
+                    return Err(self.bad("epsilon", BOUNDS));
+                }
+                hnsw.epsilon = number;
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        };
+        *place = match self.number(what, arguments)? {
+            0 => return Err(self.bad(what, BOUNDS)),
+            number => number,
+        };
+        Ok(true)
     }
 
     fn bad(&self, what: &str, why: &str) -> Fail {

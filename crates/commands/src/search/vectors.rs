@@ -1,5 +1,4 @@
-//! Nearest neighbours of a query: their order in the result, and a second look at those that have
-//! changed since they were found.
+//! Nearest neighbours of a query: their order in the result, and a second look at changed ones.
 
 use crate::ctx::Ctx;
 use crate::fail::Fail;
@@ -41,8 +40,8 @@ pub(super) fn with_more(vectors: &Arc<VectorQuery>, more: usize) -> Arc<VectorQu
     }
 }
 
-/// Brings neighbours into the order of the result. With some more of them than wanted, those that
-/// are gone are dropped first; returns false if too few are left.
+/// Brings neighbours into the order of the result. With some more of them than wanted, lost ones
+/// are dropped first; returns false if too few are left.
 pub(super) fn arrange(
     ctx: &mut Ctx<'_>,
     searched: &Searched<'_, '_>,

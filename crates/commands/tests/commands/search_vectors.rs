@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Documents at the numbers 0 to 4, in vectors of one component of 16 bits.
-fn points(client: &mut Client) {
+fn points(client: &mut Client, algorithm: &str) {
+    client.follow(&format!(
+        "FT.CREATE i PREFIX 1 d: SCHEMA v VECTOR {algorithm} 6 TYPE FLOAT16 DIM 1 \
+         DISTANCE_METRIC L2 n NUMERIC SORTABLE g TAG => OK"
+    ));
     client.follow(
         r#"
-        FT.CREATE i PREFIX 1 d: SCHEMA v VECTOR FLAT 6 TYPE FLOAT16 DIM 1 DISTANCE_METRIC L2 n NUMERIC SORTABLE g TAG => OK
         HSET d:0 v "\x00\x00" n 9 g a => 3
         HSET d:1 v "\x00\x3c" n 8 g b => 3
         HSET d:2 v "\x00\x40" n 7 g a => 3
@@ -24,8 +27,13 @@ fn points(client: &mut Client) {
 
 #[test]
 fn nearest_neighbours_are_found() {
+    find_neighbours("FLAT");
+    find_neighbours("HNSW");
+}
+
+fn find_neighbours(algorithm: &str) {
     let mut client = Client::new();
-    points(&mut client);
+    points(&mut client, algorithm);
     client.follow(
         r##"
         FT.SEARCH i "*=>[KNN 2 @v $b]" PARAMS 2 b "\x00\x44" RETURN 1 __v_score DIALECT 2 => [2 "d:3" ["__v_score" "1"] "d:4" ["__v_score" "0"]]
@@ -70,8 +78,13 @@ fn nearest_neighbours_are_found() {
 
 #[test]
 fn vectors_within_a_radius_are_found() {
+    find_within_a_radius("FLAT");
+    find_within_a_radius("HNSW");
+}
+
+fn find_within_a_radius(algorithm: &str) {
     let mut client = Client::new();
-    points(&mut client);
+    points(&mut client, algorithm);
     client.follow(
         r##"
         FT.SEARCH i "@v:[VECTOR_RANGE 1 $b]" PARAMS 2 b "\x00\x40" NOCONTENT DIALECT 2 => [3 "d:1" "d:2" "d:3"]
@@ -127,9 +140,41 @@ fn definitions_are_checked() {
 }
 
 #[test]
+fn graphs_are_checked() {
+    let mut client = Client::new();
+    client.follow(
+        r#"
+        FT.CREATE i SCHEMA v VECTOR HNSW 6 TYPE FLOAT32 DIM 2 M 3 => Missing mandatory parameter: cannot create HNSW index without specifying DISTANCE_METRIC argument
+        FT.CREATE i SCHEMA v VECTOR HNSW 8 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 M 0 => Bad arguments for vector similarity HNSW index m: Value is outside acceptable bounds
+        FT.CREATE i SCHEMA v VECTOR HNSW 8 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 M x => Bad arguments for vector similarity HNSW index m: Could not convert argument to expected type
+        FT.CREATE i SCHEMA v VECTOR HNSW 8 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 EF_CONSTRUCTION 0 => Bad arguments for vector similarity HNSW index efConstruction: Value is outside acceptable bounds
+        FT.CREATE i SCHEMA v VECTOR HNSW 8 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 EF_RUNTIME -3 => Bad arguments for vector similarity HNSW index efRuntime: Value is outside acceptable bounds
+        FT.CREATE i SCHEMA v VECTOR HNSW 8 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 EPSILON -1 => Bad arguments for vector similarity HNSW index epsilon: Value is outside acceptable bounds
+        FT.CREATE i SCHEMA v VECTOR HNSW 8 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 EPSILON x => Bad arguments for vector similarity HNSW index epsilon: Could not convert argument to expected type
+        FT.CREATE i SCHEMA v VECTOR HNSW 8 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 BLOCK_SIZE 3 => Bad arguments for algorithm HNSW: BLOCK_SIZE
+        FT.CREATE i SCHEMA v VECTOR SVS-VAMANA 6 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 => ERR VECTOR SVS-VAMANA is not supported yet
+        FT.CREATE i SCHEMA v VECTOR HNSW 16 TYPE FLOAT16 DIM 1 DISTANCE_METRIC L2 M 5 EF_CONSTRUCTION 20 EF_RUNTIME 7 EPSILON 0.5 INITIAL_CAP 3 g TAG => OK
+        FT.SEARCH i "*=>[KNN 1 @v $b EF_RUNTIME 3]=>{$YIELD_DISTANCE_AS: s}" PARAMS 2 b "\x00\x00" DIALECT 2 => [0]
+        FT.SEARCH i "@v:[VECTOR_RANGE 1 $b]=>{$EPSILON: 0.1}" PARAMS 2 b "\x00\x00" DIALECT 2 => [0]
+        FT.SEARCH i "*=>[KNN 1 @v $b EF_RUNTIME 0]" PARAMS 2 b "\x00\x00" DIALECT 2 => Error parsing vector similarity parameters: Invalid value was given
+        FT.SEARCH i "*=>[KNN 1 @v $b EF_RUNTIME 1 EF_RUNTIME 1]" PARAMS 2 b "\x00\x00" DIALECT 2 => Error parsing vector similarity parameters: Parameter was specified twice
+        FT.SEARCH i "*=>[KNN 1 @v $b EPSILON 0.1]" PARAMS 2 b "\x00\x00" DIALECT 2 => Error parsing vector similarity parameters: range query attributes were sent for a non-range query
+        FT.SEARCH i "@g:{a}=>[KNN 1 @v $b HYBRID_POLICY ADHOC_BF EF_RUNTIME 1]" PARAMS 2 b "\x00\x00" DIALECT 2 => Error parsing vector similarity parameters: 'EF_RUNTIME' is irrelevant for 'ADHOC_BF' policy
+        FT.SEARCH i "@v:[VECTOR_RANGE 1 $b]=>{$EPSILON: 0}" PARAMS 2 b "\x00\x00" DIALECT 2 => Error parsing vector similarity parameters: Invalid value was given
+        FT.SEARCH i "@v:[VECTOR_RANGE 1 $b]=>{$EF_RUNTIME: 10}" PARAMS 2 b "\x00\x00" DIALECT 2 => Error parsing vector similarity parameters: Invalid option
+        FT.SEARCH i "@v:[VECTOR_RANGE 1 $b]=>{$BATCH_SIZE: 10}" PARAMS 2 b "\x00\x00" DIALECT 2 => Error parsing vector similarity parameters: hybrid query attributes were sent for a non-hybrid query
+        "#,
+    );
+    let info = client.run("FT.INFO i");
+    let attributes =
+        "algorithm HNSW data_type FLOAT16 dim 1 distance_metric L2 M 5 ef_construction 20]";
+    assert!(info.contains(attributes), "{info}");
+}
+
+#[test]
 fn queries_are_checked() {
     let mut client = Client::new();
-    points(&mut client);
+    points(&mut client, "FLAT");
     client.follow(
         r#"
         FT.SEARCH i "*=>[KNN 1 @v $b]" PARAMS 2 b "\x00\x00" => Syntax error at offset 1 near >[
@@ -188,12 +233,18 @@ fn results(reply: &Value) -> HashMap<String, HashMap<String, Vec<u8>>> {
 /// short, and each is what is returned with it.
 #[test]
 fn neighbours_are_true_beside_writers() {
+    query_beside_writers("FLAT", 400);
+    // More than are compared one by one.
+    query_beside_writers("HNSW", 1600);
+}
+
+fn query_beside_writers(algorithm: &str, keys: u32) {
     let client = Client::new();
     let mut first = client.another();
-    first.run(
-        "FT.CREATE i PREFIX 1 d: SCHEMA v VECTOR FLAT 6 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 g TAG n NUMERIC",
-    );
-    let keys = 400u32;
+    first.run(&format!(
+        "FT.CREATE i PREFIX 1 d: SCHEMA v VECTOR {algorithm} 6 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2 \
+         g TAG n NUMERIC"
+    ));
     for key in 0..keys {
         let name = format!("d:{key}");
         let vector = blob([key as f32, 0.0]);

@@ -4,11 +4,13 @@
 //! are kept as an earlier version. A query of stamp S skips rows that have changed since S, and
 //! takes their versions of S instead.
 
-use crate::index::document::{Document, Value, Values};
+use crate::index::document::{Value, Values};
 use crate::index::field::{FieldStore, Misfit, value_bytes};
 use crate::index::json::Listed;
+use crate::index::row::Row;
 use crate::index::schema::{LANGUAGE, SCORE, Schema, parse_number};
 use crate::index::texts::{DocumentTexts, KeptTexts, TextIndex};
+use crate::index::vector_store::VectorStore;
 use crate::structures::documents::Documents;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::size_of;
@@ -357,8 +359,16 @@ impl Contents {
         }
     }
 
+    /// Vectors of a field, to be changed.
+    pub(super) fn vectors_mut(&mut self, number: usize) -> Option<&mut VectorStore> {
+        match self.fields.get_mut(number)? {
+            FieldStore::Vectors(store) => Some(store),
+            _ => None,
+        }
+    }
+
     /// Whether a document was read since the schema was extended.
-    fn knows_all_fields(&self, row: u32) -> bool {
+    pub(super) fn knows_all_fields(&self, row: u32) -> bool {
         let document = self.documents.get(row);
         document.is_some_and(|document| document.layout == self.layout)
     }
@@ -755,7 +765,7 @@ impl Contents {
 
     /// A document's present values.
     pub fn row(&self, row: u32) -> Row<'_> {
-        Row { contents: self, row }
+        Row::new(self, row)
     }
 }
 
@@ -766,40 +776,5 @@ fn values_bytes(values: &Values) -> usize {
 impl Version {
     fn bytes(&self) -> usize {
         self.key.len() + values_bytes(&self.values)
-    }
-}
-
-/// A document of an index.
-#[derive(Clone, Copy)]
-pub struct Row<'c> {
-    contents: &'c Contents,
-    row: u32,
-}
-
-impl Document for Row<'_> {
-    fn vector(&self, field: usize, each: &mut dyn FnMut(&[u8])) {
-        if let Some(FieldStore::Vectors(store)) = self.contents.field(field)
-            && let Some(vector) = store.get(self.row)
-        {
-            each(vector);
-        }
-    }
-
-    fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
-        match self.contents.field(field) {
-            Some(FieldStore::Numbers(store)) => store.any_number(self.row, each),
-            _ => false,
-        }
-    }
-
-    fn any_tag(&self, field: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        match self.contents.field(field) {
-            Some(FieldStore::Tags(store)) => store.tags_of(self.row).any(each),
-            _ => false,
-        }
-    }
-
-    fn is_missing(&self, field: usize) -> bool {
-        self.contents.field(field).is_none_or(|field| field.is_missing(self.row))
     }
 }

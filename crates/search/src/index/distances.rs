@@ -3,7 +3,8 @@
 use crate::index::document::Document;
 use crate::index::schema::{FieldKind, Schema, Unsuitable};
 use crate::query::ast::{Bytes, Knn, Node, NodeKind, VectorArgument, VectorOption, VectorRange};
-use crate::vectors::{QueryVector, VectorSpec};
+use crate::query::parse_double;
+use crate::vectors::{Algorithm, QueryVector, VectorSpec};
 use std::sync::Arc;
 
 /// Bytes of vectors that are compared in the time of a row.
@@ -36,6 +37,10 @@ pub struct VectorQuery {
     pub neighbours: Option<usize>,
     /// Whether these are among all documents, which have no scores then.
     pub is_unfiltered: bool,
+    /// Number of candidates of a walk over a graph, if it is stated.
+    pub ef: Option<u64>,
+    /// Whether all documents are compared, even where there is a graph.
+    pub is_brute_force: bool,
     /// Bytes of vectors that are compared for each document.
     pub bytes: usize,
     /// Distances of each document: that of the neighbours first, if they are asked for.
@@ -65,7 +70,8 @@ impl VectorQuery {
             if let Some((field, spec)) = field_of(&knn.field, schema) {
                 let vector = vector_of(&knn.vector, spec)?;
                 let is_hybrid = !query.is_unfiltered;
-                check_options(&knn.options, Use::Neighbours { is_hybrid })?;
+                let options = check_options(&knn.options, Use::Neighbours { is_hybrid }, spec)?;
+                (query.ef, query.is_brute_force) = options;
                 query.bytes += spec.bytes();
                 let near = Near { field, vector, radius: None };
                 query.add(&knn.score_field, near, schema)?;
@@ -131,7 +137,7 @@ pub fn near_of(range: &VectorRange, schema: &Schema) -> Result<Option<Near>, Uns
              query"
         )));
     }
-    check_options(&range.options, Use::Range)?;
+    check_options(&range.options, Use::Range, spec)?;
     Ok(Some(Near { field, vector, radius: Some(range.radius) }))
 }
 
@@ -160,25 +166,46 @@ enum Use {
     Range,
 }
 
-/// Checks the options of a search. They choose between ways to the same result.
-fn check_options(options: &[VectorOption], place: Use) -> Result<(), Unsuitable> {
+/// Checks the options of a search; returns the number of candidates, and whether all documents are
+/// to be compared.
+fn check_options(
+    options: &[VectorOption],
+    place: Use,
+    spec: &VectorSpec,
+) -> Result<(Option<u64>, bool), Unsuitable> {
     const INVALID: &str = "Invalid value was given";
+    const TWICE: &str = "Parameter was specified twice";
     let bad = |why| Err(Unsuitable(format!("Error parsing vector similarity parameters: {why}")));
-    let (mut batch_size, mut policy) = (None, None);
+    let is_graph = matches!(spec.algorithm, Algorithm::Hnsw(_));
+    let (mut ef, mut epsilon, mut batch_size, mut policy) = (None, None, None, None);
     for VectorOption { name, value } in options {
         let text = String::from_utf8_lossy(value);
+        let number = text.parse::<u64>().ok().filter(|&number| number > 0);
         let is_hybrid = place == Use::Neighbours { is_hybrid: true };
         match &*name.to_ascii_uppercase() {
+            b"EF_RUNTIME" if is_graph && place != Use::Range => match number {
+                _ if ef.is_some() => return bad(TWICE),
+                None => return bad(INVALID),
+                _ => ef = number,
+            },
+            b"EPSILON" if is_graph => match parse_double(value).filter(|&number| number > 0.0) {
+                _ if place != Use::Range => {
+                    return bad("range query attributes were sent for a non-range query");
+                }
+                _ if epsilon.is_some() => return bad(TWICE),
+                None => return bad(INVALID),
+                number => epsilon = number,
+            },
             b"BATCH_SIZE" | b"HYBRID_POLICY" if !is_hybrid => {
                 return bad("hybrid query attributes were sent for a non-hybrid query");
             }
-            b"BATCH_SIZE" => match text.parse::<u64>() {
-                _ if batch_size.is_some() => return bad("Parameter was specified twice"),
-                Ok(size) if size > 0 => batch_size = Some(size),
-                _ => return bad(INVALID),
+            b"BATCH_SIZE" => match number {
+                _ if batch_size.is_some() => return bad(TWICE),
+                None => return bad(INVALID),
+                _ => batch_size = number,
             },
             b"HYBRID_POLICY" => match &*value.to_ascii_uppercase() {
-                _ if policy.is_some() => return bad("Parameter was specified twice"),
+                _ if policy.is_some() => return bad(TWICE),
                 b"ADHOC_BF" => policy = Some(true),
                 b"BATCHES" => policy = Some(false),
                 _ => return bad("invalid hybrid policy was given"),
@@ -186,8 +213,9 @@ fn check_options(options: &[VectorOption], place: Use) -> Result<(), Unsuitable>
             _ => return bad("Invalid option"),
         }
     }
-    match policy == Some(true) && batch_size.is_some() {
-        true => bad("'batch size' is irrelevant for 'ADHOC_BF' policy"),
-        false => Ok(()),
+    match policy == Some(true) {
+        true if batch_size.is_some() => bad("'batch size' is irrelevant for 'ADHOC_BF' policy"),
+        true if ef.is_some() => bad("'EF_RUNTIME' is irrelevant for 'ADHOC_BF' policy"),
+        is_brute_force => Ok((ef, is_brute_force)),
     }
 }

@@ -2,12 +2,11 @@
 
 use crate::index::document::Value;
 use crate::index::schema::{Field, FieldKind, fold, parse_number, split_tags};
+use crate::index::vector_store::VectorStore;
 use crate::structures::column::Column;
 use crate::structures::id_set::IdSet;
 use crate::structures::numbers::Numbers;
 use crate::structures::tags::{TagId, Tags};
-use crate::structures::vectors::Vectors;
-use crate::vectors::VectorSpec;
 use std::collections::HashMap;
 use std::mem::size_of;
 
@@ -31,14 +30,6 @@ pub enum FieldStore {
     Text(TextStore),
     /// Vectors.
     Vectors(VectorStore),
-}
-
-/// Contents of a VECTOR field.
-#[derive(Debug)]
-pub struct VectorStore {
-    spec: VectorSpec,
-    missing: Option<IdSet>,
-    vectors: Vectors,
 }
 
 /// Contents of a TEXT field besides its words.
@@ -163,11 +154,7 @@ impl FieldStore {
                 is_unfolded: field.is_unfolded,
                 owned: 0,
             }),
-            FieldKind::Vector(spec) => FieldStore::Vectors(VectorStore {
-                vectors: Vectors::new(spec.bytes()),
-                spec: VectorSpec::clone(spec),
-                missing,
-            }),
+            FieldKind::Vector(spec) => FieldStore::Vectors(VectorStore::new(spec, missing)),
         }
     }
 
@@ -203,7 +190,7 @@ impl FieldStore {
                 _ => store.set(row, false, None),
             },
             FieldStore::Vectors(store) => match value {
-                Value::Vector(vector) => store.set(row, Some(vector)),
+                Value::Vector(vector) => store.set(row, Some(&**vector)),
                 _ => store.set(row, None),
             },
         }
@@ -213,7 +200,7 @@ impl FieldStore {
     pub fn rename(&mut self, row: u32, new: u32) {
         if let FieldStore::Vectors(store) = self {
             let is_missing = store.is_missing(row);
-            store.vectors.rename(row, new);
+            store.rename(row, new);
             self.set_missing(row, false);
             return self.set_missing(new, is_missing);
         }
@@ -227,12 +214,7 @@ impl FieldStore {
     /// The reason for which a text does not fit.
     pub fn misfit(&self, text: &[u8]) -> Vec<u8> {
         match self {
-            FieldStore::Vectors(store) => {
-                let (len, expected) = (text.len(), store.spec.bytes());
-                let text =
-                    format!("Could not add vector with blob size {len} (expected size {expected})");
-                text.into_bytes()
-            }
+            FieldStore::Vectors(store) => store.misfit(text),
             _ => {
                 let text = &text[..text.len().min(MISFIT_MAX)];
                 [b"Invalid numeric value: '", text, b"'"].concat()
@@ -265,9 +247,7 @@ impl FieldStore {
                 true => Value::Missing,
                 false => Value::Text(store.sort_key(row).map(Into::into)),
             },
-            FieldStore::Vectors(store) => {
-                store.get(row).map_or(Value::Missing, |vector| Value::Vector(vector.into()))
-            }
+            FieldStore::Vectors(store) => store.value(row),
         }
     }
 
@@ -310,7 +290,7 @@ impl FieldStore {
                 FieldStore::Text(store) => {
                     store.sort_keys.as_ref().map_or(0, Column::footprint) + store.owned
                 }
-                FieldStore::Vectors(store) => store.vectors.footprint(),
+                FieldStore::Vectors(store) => store.footprint(),
             }
     }
 
@@ -334,7 +314,7 @@ impl FieldStore {
                     sort_keys.drop_page(page);
                 }
             }
-            FieldStore::Vectors(store) => store.vectors.drop_page(page),
+            FieldStore::Vectors(store) => store.drop_page(page),
         }
     }
 
@@ -344,7 +324,7 @@ impl FieldStore {
             FieldStore::Tags(store) => store.tags.len(),
             FieldStore::Numbers(store) => store.numbers.len(),
             FieldStore::Text(_) => 0,
-            FieldStore::Vectors(store) => store.vectors.len(),
+            FieldStore::Vectors(store) => store.len(),
         }
     }
 }
@@ -552,58 +532,6 @@ impl NumberStore {
         }
         if let Some(missing) = &mut self.missing {
             match number.is_none() {
-                true => missing.insert(row),
-                false => missing.remove(row),
-            };
-        }
-    }
-}
-
-impl VectorStore {
-    /// The vector of a row, in the form in which it is compared.
-    #[inline]
-    pub fn get(&self, row: u32) -> Option<&[u8]> {
-        self.vectors.get(row)
-    }
-
-    /// Number of vectors.
-    pub fn len(&self) -> usize {
-        self.vectors.len()
-    }
-
-    /// Whether there are no vectors.
-    pub fn is_empty(&self) -> bool {
-        self.vectors.is_empty()
-    }
-
-    fn is_missing(&self, row: u32) -> bool {
-        self.vectors.get(row).is_none()
-    }
-
-    fn set_text(&mut self, row: u32, text: Option<&[u8]>) -> Result<(), Misfit> {
-        let Some(text) = text else {
-            self.set(row, None);
-            return Ok(());
-        };
-        let spec = self.spec.clone();
-        match spec.prepare(text, |vector| self.set(row, Some(vector))) {
-            true => Ok(()),
-            false => {
-                self.set(row, None);
-                Err(Misfit)
-            }
-        }
-    }
-
-    fn set(&mut self, row: u32, vector: Option<&[u8]>) {
-        match vector {
-            Some(vector) => self.vectors.set(row, vector),
-            None => {
-                self.vectors.remove(row);
-            }
-        }
-        if let Some(missing) = &mut self.missing {
-            match vector.is_none() {
                 true => missing.insert(row),
                 false => missing.remove(row),
             };

@@ -2,7 +2,7 @@
 
 use crate::query::Fields;
 use crate::text::Synonyms;
-use crate::vectors::VectorSpec;
+use crate::vectors::{Algorithm, VectorSpec};
 use std::sync::Arc;
 
 /// Maximum number of fields of an index.
@@ -174,6 +174,14 @@ impl Schema {
     pub fn texts(&self) -> impl Iterator<Item = usize> {
         let fields = self.fields.iter().enumerate();
         fields.filter(|(_, field)| field.is_searched_text()).map(|(number, _)| number)
+    }
+
+    /// Whether vectors are linked with each other.
+    pub fn links_vectors(&self) -> bool {
+        let is_graph = |spec: &VectorSpec| matches!(spec.algorithm, Algorithm::Hnsw(_));
+        let is_linked =
+            |field: &Field| matches!(&field.kind, FieldKind::Vector(spec) if is_graph(spec));
+        self.fields.iter().any(is_linked)
     }
 
     /// Whether any text can be searched.

@@ -7,6 +7,7 @@ use crate::index::cursor::{Ranges, rows};
 use crate::index::distances::{Distance, VectorQuery};
 use crate::index::document::Document;
 use crate::index::field::FieldStore;
+use crate::index::graph_walk::{GraphWalk, graph_of};
 use crate::index::words::{WordsWalk, estimate};
 use crate::query::ast::Node;
 use crate::query::{
@@ -129,6 +130,17 @@ pub struct Run<'q> {
     needed: usize,
     is_descending: bool,
     is_over: bool,
+    graph: GraphPhase,
+}
+
+/// Progress of the search of a graph.
+#[derive(Debug, Default)]
+enum GraphPhase {
+    #[default]
+    Begin,
+    Walk(Box<GraphWalk>),
+    /// Rows are compared instead, or there is no graph.
+    Rows,
 }
 
 /// A hit in the heap of the best: the worst is the greatest.
@@ -200,6 +212,10 @@ impl<'q> Run<'q> {
                 }
             },
             is_over: false,
+            graph: match query.vectors.neighbours {
+                Some(_) => GraphPhase::Begin,
+                None => GraphPhase::Rows,
+            },
         }
     }
 
@@ -221,6 +237,9 @@ impl<'q> Run<'q> {
     }
 
     fn walk(&mut self, contents: &Contents, len: u32) -> bool {
+        if let Some(is_over) = self.walk_graph(contents, len) {
+            return is_over;
+        }
         if let Condition::Words(words) = &self.query.condition {
             return self.step_words(words, contents, len);
         }
@@ -252,6 +271,39 @@ impl<'q> Run<'q> {
         }
         self.next = next;
         next >= rows_end
+    }
+
+    /// Walks over a graph; returns whether the run is over, or none if rows are compared.
+    fn walk_graph(&mut self, contents: &Contents, len: u32) -> Option<bool> {
+        let query = self.query;
+        let passes = |row| {
+            let document = contents.documents().get(row);
+            document.is_some_and(|it| it.stamp <= self.stamp && !it.has_expired(query.now_ms))
+                && query.condition.matches(&contents.row(row))
+        };
+        let mut walk = match std::mem::replace(&mut self.graph, GraphPhase::Rows) {
+            GraphPhase::Rows => return None,
+            GraphPhase::Begin => GraphWalk::begin(query, contents, &passes)?,
+            GraphPhase::Walk(walk) => walk,
+        };
+        let graph = graph_of(query, contents)?;
+        if walk.step(graph, len, &passes) {
+            self.graph = GraphPhase::Walk(walk);
+            return Some(false);
+        }
+        let (rows, is_complete) = walk.finish(graph);
+        rows.into_iter().for_each(|row| self.take_row(row, contents));
+        for version in contents.versions() {
+            if query.condition.matches(&*version.values) {
+                self.take_version(version, None);
+            }
+        }
+        let has_enough = self.top.len() >= self.needed.min(graph.len());
+        if is_complete && has_enough {
+            return Some(true);
+        }
+        self.top.clear();
+        Some(false)
     }
 
     /// Takes the hits of the last step, in the order of their rows: for queries that need all.

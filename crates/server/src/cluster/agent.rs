@@ -143,7 +143,8 @@ impl Agent {
         let limits = Limits { acknowledge, chains: true, ..Limits::default() };
         let own = membership.own.clone();
         let node = ClusterNode::with(identity, View::clone(&view), limits, own);
-        let node = if has_data { node } else { node.without_data() };
+        let mut node = if has_data { node } else { node.without_data() };
+        node.set_extents(membership.extents.lock().clone());
         let waker = membership.waker.clone();
         node.lanes().wake_by(move || waker.wake());
         *membership.state.lock() = State { me: Some(identity), view, members, ..State::default() };
@@ -267,6 +268,7 @@ impl Agent {
         self.end_watches(unwatched, has_taken_all);
         self.attend_chains();
         self.attend_away();
+        self.log_extents();
         self.machine.end_turn();
         has_more |= self.send();
         self.deliver_replies();

@@ -262,7 +262,7 @@ mod tests {
         for bits in (0..=u16::MAX).filter(|bits| bits & 0x7c00 != 0x7c00) {
             assert_eq!(f32_to_f16(f16_to_f32(bits)), bits);
         }
-        // Halves are rounded to even, and what is too large to infinity.
+        // Halves are rounded to even, and too large numbers to infinity.
         for (number, bits) in [
             (1.0 + 1.0 / 2048.0, 0x3c00),
             (1.0 + 3.0 / 2048.0, 0x3c02),
