@@ -278,6 +278,8 @@ fn query_beside_writers(algorithm: &str, keys: u32) {
         let mut words: Vec<&[u8]> =
             vec![b"FT.SEARCH", b"i", b"@g:{a}=>[KNN 12 @v $b AS s]", b"PARAMS", b"2", b"b"];
         words.extend([&vector[..], b"LIMIT", b"0", b"12", b"DIALECT", b"2"]);
+        // However slow the machine is.
+        words.extend([&b"TIMEOUT"[..], b"0"]);
         words.extend(order);
         let reply = first.call(&words);
         let found = results(&reply);
