@@ -49,6 +49,8 @@ pub struct Outcome {
     pub messages: u64,
     /// Acknowledgements compared with the applied position.
     pub acknowledged: u64,
+    /// Cached values compared at rest.
+    pub cached: u64,
     /// Hash of the final contents; equal for runs with the same seed.
     pub digest: u64,
 }
@@ -82,6 +84,7 @@ impl Outcome {
         self.flushes += other.flushes;
         self.messages += other.messages;
         self.acknowledged += other.acknowledged;
+        self.cached += other.cached;
     }
 
     /// The statistics as text.
@@ -91,7 +94,7 @@ impl Outcome {
              {} views, {} deaths, {} joins ({} loaded, {} given up), {} links broken, \
              {} unknown ({} unreachable), {} blocked ({} forwarded again), \
              {} transactions of watching clients ({} refused), {} flushes, {} messages, \
-             {} acknowledgements compared, {} transactions of several primaries ({} answered, {} parts)",
+             {} acknowledgements compared, {} cached values compared, {} transactions of several primaries ({} answered, {} parts)",
             self.steps,
             self.replies,
             self.reads,
@@ -114,6 +117,7 @@ impl Outcome {
             self.flushes,
             self.messages,
             self.acknowledged,
+            self.cached,
             self.chains[0],
             self.chains[1],
             self.chains[2]
