@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 /// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 44] = [
+pub const FAULTS: [(&str, Fault); 49] = [
     ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
     ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
@@ -63,6 +63,11 @@ pub const FAULTS: [(&str, Fault); 44] = [
     ("forget-loans", Fault::Rule(Mutation::ForgetLoans)),
     ("lend-unsafe", Fault::Rule(Mutation::LendUnsafe)),
     ("any-order", Fault::Rule(Mutation::AnyOrder)),
+    ("elect-any", Fault::Rule(Mutation::ElectAny)),
+    ("ignore-terms", Fault::Rule(Mutation::IgnoreTerms)),
+    ("elect-few", Fault::Rule(Mutation::ElectFew)),
+    ("ignore-later-views", Fault::Rule(Mutation::IgnoreLaterViews)),
+    ("extend-early", Fault::Rule(Mutation::ExtendEarly)),
     ("repeat-messages", Fault::Rule(Mutation::RepeatMessages)),
     ("ignore-watches", Fault::IgnoresWatches),
     ("flush-one-database", Fault::FlushesOneDatabase),

@@ -1,8 +1,8 @@
 //! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--deaths N]
-//! [--chains 1] [--joins 0] [--mixed 1] [--wrong RULE]`: runs simulations until the time is up, and
-//! prints the seed of each run with violations. `--seed` without `--seconds` repeats one run.
+//! [--chains 1] [--joins 0] [--mixed 1] [--always 1] [--wrong RULE]`: runs simulations until the
+//! time is up, and prints the seed of each run with violations. `--seed` without `--seconds` repeats one run.
 //! `--deaths 2` lets two members die at once, `--chains 1` executes transactions of several
-//! primaries, without `--joins` none joins. `--mixed` draws copies, acknowledgements and joins from
+//! primaries, without `--joins` none joins, `--always 1` syncs logs before anything depends on them. `--mixed` draws copies, acknowledgements and joins from
 //! the seed, as the tests do. `--wrong` disables a rule and stops at the first run that detects it.
 
 use petrel_cluster_sim::{FAULTS, Outcome, Plan, run};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 fn main() -> ExitCode {
     let (mut seconds, mut seed, mut ops, mut wrong) = (None, None, 4000, None);
     let (mut copies, mut acknowledge, mut deaths, mut chains) = (None, 1, 1, false);
-    let (mut joins, mut mixed) = (true, false);
+    let (mut joins, mut mixed, mut always) = (true, false, false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let text = args.next().unwrap_or_default();
@@ -34,9 +34,10 @@ fn main() -> ExitCode {
             ("--chains", Some(value)) => chains = value != 0,
             ("--joins", Some(value)) => joins = value != 0,
             ("--mixed", Some(value)) => mixed = value != 0,
+            ("--always", Some(value)) => always = value != 0,
             _ => {
                 eprintln!(
-                    "usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--deaths N] [--chains 1] [--joins 0] [--mixed 1] [--wrong RULE]"
+                    "usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--deaths N] [--chains 1] [--joins 0] [--mixed 1] [--always 1] [--wrong RULE]"
                 );
                 return ExitCode::FAILURE;
             }
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     let mut sum = Outcome::default();
     loop {
         let seed = first.wrapping_add(runs);
-        let plan = Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains };
+        let plan = Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains, always };
         let plan = if mixed { plan.mixed() } else { plan };
         let outcome = run(plan);
         runs += 1;

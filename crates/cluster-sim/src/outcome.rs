@@ -51,6 +51,8 @@ pub struct Outcome {
     pub acknowledged: u64,
     /// Cached values compared at rest.
     pub cached: u64,
+    /// Stops of all members that their logs would survive.
+    pub stops: u64,
     /// Hash of the final contents; equal for runs with the same seed.
     pub digest: u64,
 }
@@ -85,6 +87,7 @@ impl Outcome {
         self.messages += other.messages;
         self.acknowledged += other.acknowledged;
         self.cached += other.cached;
+        self.stops += other.stops;
     }
 
     /// The statistics as text.
@@ -94,7 +97,8 @@ impl Outcome {
              {} views, {} deaths, {} joins ({} loaded, {} given up), {} links broken, \
              {} unknown ({} unreachable), {} blocked ({} forwarded again), \
              {} transactions of watching clients ({} refused), {} flushes, {} messages, \
-             {} acknowledgements compared, {} cached values compared, {} transactions of several primaries ({} answered, {} parts)",
+             {} acknowledgements compared, {} cached values compared, \
+             {} transactions of several primaries ({} answered, {} parts), logs compared {} times",
             self.steps,
             self.replies,
             self.reads,
@@ -120,7 +124,8 @@ impl Outcome {
             self.cached,
             self.chains[0],
             self.chains[1],
-            self.chains[2]
+            self.chains[2],
+            self.stops
         )
     }
 }

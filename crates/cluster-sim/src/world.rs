@@ -10,6 +10,7 @@ mod owners;
 mod plan;
 mod recovery;
 mod rest;
+mod stop;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State};
 use crate::fault::Fault;
@@ -57,6 +58,7 @@ struct Member {
     written: VecDeque<Written>,
     /// Positions of slots of which it was the only owner until then, by slot.
     alone: BTreeMap<u16, u64>,
+    log: stop::Log,
 }
 
 impl Member {
@@ -116,6 +118,7 @@ impl Member {
             arrived: ((0, 0), Vec::new()),
             written: VecDeque::new(),
             alone: BTreeMap::new(),
+            log: stop::Log::default(),
         }
     }
 }
@@ -144,6 +147,8 @@ struct World {
     outcome: Outcome,
     /// Mean number of steps between the adversary's actions.
     rates: Rates,
+    /// Decides when logs are looked at, so that a run goes on as without them.
+    stops: Random,
 }
 
 /// Maximum number of steps for each command of a client. Beyond that the run does not end, and the
@@ -205,6 +210,7 @@ impl World {
             let connections = (0..2 + random.index(2)).map(|_| Connection::default()).collect();
             let skew_ms = random.below(60) as i64 - 30;
             witness.borrow_mut().adopts(identity, view.clone());
+            World::begin_log(plan.always, &core);
             members.push(Member::new(core, machine, connections, skew_ms));
         }
         let mut workload = Workload::new(plan.copies.is_some());
@@ -227,6 +233,7 @@ impl World {
             plan,
             outcome: Outcome::default(),
             rates,
+            stops: Random::new(!plan.seed),
         };
         for a in 0..count {
             for b in a + 1..count {
@@ -287,6 +294,7 @@ impl World {
         }
         self.flush_some();
         self.compare_acknowledged();
+        self.look_at_logs();
         if with_clients {
             self.publish();
             self.misbehave();
@@ -405,6 +413,8 @@ impl World {
             }
         }
         take_replies(member, &self.witness, &mut self.outcome);
+        self.write_log(node);
+        let member = &mut self.members[usize::from(node)];
         let mut witness = self.witness.borrow_mut();
         let lanes = member.core.lanes().clone();
         member.connections[at].release(|need| lanes.is_safe(need));
@@ -468,8 +478,13 @@ impl World {
         if self.plan.acknowledge > 1 && self.random.one_in(40) {
             let all = !self.random.one_in(4);
             let mut some = || NodeSet(if all { u64::MAX } else { self.random.bits() });
-            sender.core.lanes().set_keepers(some(), some());
+            let (keepers, answering) = (some(), some());
+            let keepers = if self.plan.always { NodeSet::default() } else { keepers };
+            sender.core.lanes().set_keepers(keepers, answering);
         }
+        self.write_log(from);
+        let Some(direction) = self.links.get_mut(&(from, to)) else { return };
+        let sender = &mut self.members[usize::from(from)];
         let mut bytes = Vec::new();
         // Often only one lane, so that the others lag.
         let budget = if self.random.one_in(2) { 1 } else { 1 + self.random.index(8192) };
@@ -713,6 +728,7 @@ impl World {
 
     fn send_some(&mut self, node: u16, to: u16, budget: usize) {
         self.set_member_time(node);
+        self.write_log(node);
         let member = &mut self.members[usize::from(node)];
         let mut bytes = Vec::new();
         if member.core.send(Node(to), budget, Acknowledge::WithRecords, &mut bytes).is_any

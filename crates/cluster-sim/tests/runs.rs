@@ -27,8 +27,8 @@ fn clean_acknowledged(
     copies: Option<usize>,
     acknowledge: usize,
 ) -> Outcome {
-    let (ops, wrong, deaths, chains) = (OPS, None, 1, false);
-    let plan = Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains };
+    let (ops, wrong, deaths, chains, always) = (OPS, None, 1, false, false);
+    let plan = Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains, always };
     let outcome = run(plan);
     assert!(
         outcome.violations.is_empty(),
@@ -109,6 +109,22 @@ fn no_change_that_a_client_has_seen_is_lost_with_one_member() {
 }
 
 #[test]
+fn nothing_is_lost_if_all_members_stop_at_any_moment() {
+    let (ops, wrong, joins, acknowledge, deaths) = (OPS, None, true, 2, 1);
+    let (chains, always) = (false, true);
+    let mut sum = Outcome::default();
+    for seed in (1..=9).chain(MORE) {
+        let copies = [None, Some(2), Some(3)][seed as usize % 3];
+        let plan = Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains, always };
+        let outcome = run(plan);
+        assert!(outcome.violations.is_empty(), "cluster-sim {plan}: {:#?}", outcome.violations);
+        sum.add(&outcome);
+    }
+    println!("{}", sum.figures());
+    assert!(sum.stops > 10_000 && sum.deaths > 20 && sum.views > 200);
+}
+
+#[test]
 fn transactions_of_several_primaries_are_whole_or_nothing() {
     let clean = |plan: Plan| {
         let outcome = run(plan);
@@ -116,7 +132,8 @@ fn transactions_of_several_primaries_are_whole_or_nothing() {
         outcome
     };
     let (ops, wrong, joins, copies, acknowledge, deaths) = (OPS, None, true, None, 1, 1);
-    let plan = |seed| Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains: true };
+    let (chains, always) = (true, false);
+    let plan = |seed| Plan { seed, ops, wrong, joins, copies, acknowledge, deaths, chains, always };
     let mut sum = Outcome::default();
     (1..=24).for_each(|seed| sum.add(&clean(plan(seed).mixed())));
     // Seeds that once did not end: a loan outlived its decision, and questions filled the lanes;
@@ -141,6 +158,7 @@ fn plan_of(name: &str, fault: Fault) -> Plan {
         acknowledge: 1,
         deaths: 1,
         chains: false,
+        always: false,
     };
     let of_two = Plan { copies: Some(2), acknowledge: 2, ..plan };
     match name {
@@ -169,6 +187,9 @@ fn plan_of(name: &str, fault: Fault) -> Plan {
         | "ask-always"
         | "refuse-alone"
         | "any-order" => Plan { chains: true, ..of_two },
+        "elect-any" | "ignore-terms" | "elect-few" | "ignore-later-views" | "extend-early" => {
+            Plan { copies: Some(3), always: true, ..of_two }
+        }
         "forget-loans" | "lend-unsafe" => Plan { seed: 20, chains: true, ..of_two },
         "keep-decided" => Plan { chains: true, acknowledge: 2, ..plan },
         _ => plan,

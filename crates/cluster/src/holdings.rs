@@ -200,6 +200,11 @@ impl Holdings {
         former
     }
 
+    /// Whether keys of a slot without owners are kept.
+    pub fn keeps(&self, slot: Slot) -> bool {
+        self.kept.contains(slot)
+    }
+
     /// Whether leftover keys may have to be removed.
     pub fn has_leftover(&self) -> bool {
         self.has_leftover

@@ -23,6 +23,7 @@
 //! | `directory`, `evicted` | which members have copies of keys; copies that were evicted here |
 //! | `inbox` | received lanes of other nodes |
 //! | `origin` | forwarded commands that await their answers |
+//! | `extents`, `election` | how far the data of a log go; which log a slot continues with |
 //! | `elide_args` | removes arguments from effects that return to the command's origin |
 //! | `chains`, `decisions`, `scratch` | transactions of several primaries |
 //! | `reconcile`, `owners_recovery` | changes of primary, and recovery of a dead member's records |
@@ -32,8 +33,10 @@ pub mod allocate;
 mod chains;
 mod decisions;
 mod directory;
+mod election;
 mod elide_args;
 mod evicted;
+pub mod extents;
 mod holdings;
 mod inbox;
 mod lane;
@@ -53,11 +56,13 @@ pub mod view;
 pub mod wire;
 
 pub use allocate::{Member, allocate};
+pub use election::{Elected, PastOwners, elect};
+pub use extents::{EXTENTS, Extent, Extents};
 pub use lanes::{FROM_PEERS, Lanes, lane_of};
 pub use local_slots::LocalSlots;
 pub use node::{
-    Acknowledge, Apart, Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, Received,
-    Reply, Route, SendOutcome, TooMuch,
+    Acknowledge, Apart, Executed, ExtentChanges, Fetch, Host, Limits, LinkError,
+    Node as ClusterNode, Received, Reply, Route, SendOutcome, TooMuch,
 };
 pub use petrel_keyspace::Call;
 pub use safe::Need;

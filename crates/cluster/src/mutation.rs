@@ -82,6 +82,16 @@ pub enum Mutation {
     LendUnsafe,
     /// Transactions go through their primaries in any order.
     AnyOrder,
+    /// After a stop of all owners a slot continues with any of their logs.
+    ElectAny,
+    /// ... with the greatest position, whichever primary's lane it is in.
+    IgnoreTerms,
+    /// ... though more than one owner has not returned.
+    ElectFew,
+    /// ... though an owner that has not returned may have served later.
+    IgnoreLaterViews,
+    /// A node's log says that it has all changes of former primaries before it has.
+    ExtendEarly,
 }
 
 #[cfg(feature = "mutations")]

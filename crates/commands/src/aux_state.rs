@@ -195,6 +195,13 @@ impl Shared {
         all.filter(|(_, form)| !form.is_empty()).collect()
     }
 
+    /// Removes forms of unknown names.
+    pub fn take_unknown(&self, is_taken: impl Fn(&[u8]) -> bool) -> Vec<NamedForm> {
+        let names = self.aux.names().into_iter();
+        let names = names.filter(|name| find(name).is_none() && is_taken(name));
+        names.filter_map(|name| Some((name.clone(), self.aux.remove(&name)?))).collect()
+    }
+
     /// Replaces a state by a whole form.
     ///
     /// # Errors

@@ -134,6 +134,13 @@ impl AuxValues {
         self.uncounted.fetch_add(kept.footprint(name) as i64 - before as i64, Relaxed);
     }
 
+    /// Removes a form.
+    pub(crate) fn remove(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let kept = self.lock().remove(name)?;
+        self.uncounted.fetch_sub(kept.footprint(name) as i64, Relaxed);
+        Some(kept.form.bytes)
+    }
+
     /// Names of all states that were ever changed.
     pub(crate) fn names(&self) -> Vec<Vec<u8>> {
         self.lock().keys().cloned().collect()

@@ -86,6 +86,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             node_timeout: Duration::from_secs(3),
             directory: directory.into(),
             waits_for_data: false,
+            reports_extents: false,
+            acknowledge: 2,
         },
         Box::new(Printer::default()),
     )?;

@@ -5,6 +5,7 @@ use crate::events::{Events, Level};
 use crate::log_throttle::LogThrottle;
 use crate::raft::{AppliedState, Origin};
 use crate::settings::{Settings, Timing};
+use crate::state::restart::Reported;
 use crate::state::{Admission, MemberInfo};
 use crate::trust::{Credentials, Trust, TrustError, key_of};
 use crate::wire::{
@@ -68,6 +69,8 @@ pub(crate) struct Bus {
     pub traffic: Mutex<BTreeMap<u128, Traffic>>,
     /// Whether the host keeps data on disk.
     pub keeps_data: AtomicBool,
+    /// Extents of the host's data.
+    pub extents: Mutex<Reported>,
     /// Address of a member of the cluster that continues this node's, once one was found.
     pub superseded: Mutex<Option<String>>,
     /// State with which this node founds its cluster again.
@@ -195,6 +198,10 @@ impl Bus {
         announced: String,
         events: Box<dyn Events>,
     ) -> Result<Self, TrustError> {
+        let extents = match settings.reports_extents {
+            true => Reported::Loading,
+            false => Reported::Unreported,
+        };
         Ok(Bus {
             timing: Timing::of(settings.node_timeout),
             settings,
@@ -211,6 +218,7 @@ impl Bus {
             events: Mutex::new(events),
             traffic: Mutex::default(),
             keeps_data: AtomicBool::new(false),
+            extents: Mutex::new(extents),
             superseded: Mutex::default(),
             generation: Mutex::default(),
             relayed: AtomicUsize::new(0),
@@ -500,6 +508,8 @@ mod tests {
             node_timeout: Duration::from_secs(60),
             directory,
             waits_for_data: false,
+            reports_extents: false,
+            acknowledge: 2,
         };
         let origin = Origin { uuid: 7, name: "c".into(), cluster: None, id: None };
         Bus::new(settings, trust, origin, String::new(), Box::new(IgnoredEvents))

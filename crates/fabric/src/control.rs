@@ -5,7 +5,10 @@ use crate::events::Level;
 use crate::raft::{Pending, Transport};
 use crate::relay;
 use crate::state::{MemberInfo, VoterId};
-use crate::wire::{CONTROL_MAX, Kind, Reply, Request, decode, encode, read_frame, write_frame};
+use crate::wire::{
+    CONTROL_MAX, Kind, Reply, Request, decode, decode_request, encode, encode_request, read_frame,
+    write_frame,
+};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
@@ -181,7 +184,7 @@ async fn converse(bus: &Bus, stream: Secure, peer: &Peer, calls: &mut mpsc::Rece
                 }
                 waiting.insert(number, reply);
             }
-            let frame = encode(&(number, call.request))?;
+            let frame = encode_request(number, &call.request)?;
             write_frame(&mut writer, &frame).await?;
             writer.flush().await?;
             bus.count(peer.uuid, frame.len(), 0);
@@ -213,7 +216,7 @@ pub(crate) async fn serve(bus: &Bus, stream: Secure, peer: Peer, inbound: mpsc::
         loop {
             let frame = read_frame(&mut reader, CONTROL_MAX).await?;
             bus.count(peer.uuid, 0, frame.len());
-            let (number, request): (u64, Request) = decode(&frame)?;
+            let (number, request) = decode_request(&frame)?;
             if matches!(request, Request::Gossip(_)) {
                 // Gossip may be lost, and must not block other requests.
                 drop(inbound.try_send(Inbound { peer: peer.clone(), request, reply: None }));

@@ -5,17 +5,21 @@ use crate::events::Level;
 use crate::lease::Leases;
 use crate::raft::{Consensus, ProposeError};
 use crate::settings::Role;
+use crate::state::restart::{Plan, Report, Reported};
 use crate::state::{Answer, Applicant, Command, Registered, VoterId};
 use crate::voters;
 use crate::wire::{Refusal, Reply, Request};
 use parking_lot::Mutex;
-use petrel_cluster::{Identity, Node};
-use std::collections::{BTreeSet, HashMap};
+use petrel_cluster::{Extents, Identity, Node};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// Maximum number of join attempts remembered while a former incarnation may be alive.
 const ATTEMPTS_MAX: usize = 1024;
+
+/// Number of renewals that a member may miss and count as alive when other nodes return.
+const RENEWALS_ALIVE: u32 = 3;
 
 /// A session that asks to join, and the time of its first request.
 #[derive(Clone, Copy)]
@@ -40,12 +44,16 @@ pub(crate) struct Leader {
     attempts: Mutex<HashMap<u128, Attempt>>,
     /// The last view that left slots without owners, and when this leader noticed it.
     loss: Mutex<Option<(u64, Instant)>>,
+    /// Extents of the data with which nodes have returned, by uuid.
+    reports: Mutex<HashMap<u128, Report>>,
+    /// One election at a time.
+    electing: tokio::sync::Mutex<()>,
 }
 
 impl Leader {
     pub fn new(bus: Arc<Bus>, consensus: Consensus) -> Self {
-        let (leases, attempts, loss) = Default::default();
-        Leader { bus, consensus, leases, attempts, loss }
+        let (leases, attempts, loss, reports, electing) = Default::default();
+        Leader { bus, consensus, leases, attempts, loss, reports, electing }
     }
 
     /// Serves a request to the leader, whether or not this node leads.
@@ -73,6 +81,9 @@ impl Leader {
             Request::Forget { uuid } => self.propose(Command::Forget { uuid }).await,
             Request::KeepsData { number, incarnation } => {
                 self.propose(Command::KeepsData { number, incarnation }).await
+            }
+            Request::Extents { number, incarnation, extents } => {
+                self.extents_of(identity(number, incarnation), &extents).await
             }
             Request::TakeOver { epoch } => self.propose(Command::TakeOver { epoch }).await,
             Request::Raft(_) | Request::Gossip(_) | Request::HasAux { .. } => {
@@ -111,6 +122,18 @@ impl Leader {
         let founded = self.bus.agreed.state.lock().cluster.is_some();
         if !founded {
             return Reply::NoLeader;
+        }
+        let extents = match &applicant.extents {
+            Reported::Unreported => None,
+            Reported::Loading => Some(None),
+            // The data of a node with malformed extents do not count.
+            Reported::Known(bytes) => Some(Some(Extents::read(bytes).unwrap_or_default())),
+        };
+        if let Some(extents) = extents {
+            let report = Report { boot: applicant.boot, extents };
+            if let Some(reply) = self.restart(uuid, report).await {
+                return reply;
+            }
         }
         let reply = self.propose(Command::Join(applicant)).await;
         if let Reply::Joined(admission) = &reply {
@@ -152,6 +175,72 @@ impl Leader {
             return Some(Reply::Refused(Refusal::Twice { bus }));
         }
         (now.duration_since(attempt.since) <= patience).then_some(Reply::Wait)
+    }
+
+    /// Before a node joins that has owned slots: if no owner of these is alive, waits until all have
+    /// returned or were removed, and has the slots continue with the longest log.
+    async fn restart(&self, uuid: u128, report: Report) -> Option<Reply> {
+        let _electing = self.electing.lock().await;
+        let plan = {
+            let patience = self.bus.timing.renewal * RENEWALS_ALIVE;
+            let now = Instant::now();
+            let is_alive = |identity| {
+                let renewed = self.leases(|leases| leases.confirmed(identity));
+                renewed.is_some_and(|renewed| now.duration_since(renewed) < patience)
+            };
+            let mut reports = self.reports.lock();
+            let state = self.bus.agreed.state.lock();
+            reports.insert(uuid, report);
+            reports.retain(|uuid, _| state.nodes.contains_key(uuid));
+            let by_two = self.bus.settings.acknowledge > 1;
+            state.plan_restart(uuid, (&reports, by_two), is_alive)
+        };
+        match plan {
+            Plan::Join => None,
+            Plan::Wait(nodes) => {
+                let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+                let line = format!(
+                    "cluster: no owner of some slots is alive: waiting until these nodes have returned and                      loaded their data, or are removed: {}",
+                    nodes.join(", ")
+                );
+                self.bus.log_once(Level::Notice, line);
+                Some(Reply::Wait)
+            }
+            Plan::Elect(stop) => {
+                let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
+                for (first, last, nodes) in &stop.heirs {
+                    let count = nodes.first().map(|node| counts.entry(*node).or_default());
+                    count.into_iter().for_each(|count| *count += usize::from(last - first) + 1);
+                }
+                let counts: Vec<String> = counts
+                    .iter()
+                    .map(|(node, count)| format!("{count} with node {node}"))
+                    .collect();
+                let line = format!(
+                    "cluster: all owners of some slots have stopped; by their logs these continue: {}",
+                    counts.join(", ")
+                );
+                self.bus.log(Level::Notice, line);
+                match self.propose(Command::Elect(stop)).await {
+                    Reply::Done => None,
+                    failed => Some(failed),
+                }
+            }
+        }
+    }
+
+    /// Extents with which a present member has joined.
+    async fn extents_of(&self, identity: Identity, bytes: &[u8]) -> Reply {
+        if !self.consensus.is_confirmed_leader().await {
+            return self.redirect(self.consensus.leader());
+        }
+        let known = {
+            let state = self.bus.agreed.state.lock();
+            state.member(identity).map(|node| (node.info.uuid, node.boot))
+        };
+        let Some((uuid, boot)) = known else { return Reply::Refused(Refusal::NotAMember) };
+        let extents = Some(Extents::read(bytes).unwrap_or_default());
+        self.restart(uuid, Report { boot, extents }).await.unwrap_or(Reply::Done)
     }
 
     async fn renew(&self, identity: Identity) -> Reply {

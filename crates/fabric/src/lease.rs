@@ -16,17 +16,26 @@ pub(crate) struct Leases {
     since: Instant,
     has_looked: bool,
     renewed: BTreeMap<Identity, Instant>,
+    /// Times of renewals with this leader.
+    confirmed: BTreeMap<Identity, Instant>,
 }
 
 impl Leases {
     /// Creates the leases of a leader elected `now`.
     pub fn new(lease: Duration, now: Instant) -> Self {
-        Leases { lease, since: now, has_looked: false, renewed: BTreeMap::new() }
+        let (renewed, confirmed) = Default::default();
+        Leases { lease, since: now, has_looked: false, renewed, confirmed }
     }
 
     /// Renews a member's lease.
     pub fn renew(&mut self, member: Identity, now: Instant) {
         self.renewed.insert(member, now);
+        self.confirmed.insert(member, now);
+    }
+
+    /// Time of a member's last renewal with this leader, not counting the election.
+    pub fn confirmed(&self, member: Identity) -> Option<Instant> {
+        self.confirmed.get(&member).copied()
     }
 
     /// Time of a member's last renewal with this leader.
@@ -43,6 +52,7 @@ impl Leases {
     ) -> Vec<Identity> {
         let is_member = |identity: &Identity| members.iter().any(|(_, member)| member == identity);
         self.renewed.retain(|identity, _| is_member(identity));
+        self.confirmed.retain(|identity, _| is_member(identity));
         let mut down = Vec::new();
         for &(id, member) in members {
             // A new member's lease begins with its admission; that of a member from before this

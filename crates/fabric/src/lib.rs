@@ -102,6 +102,7 @@ use links::Links;
 use petrel_cluster::{Identity, Slot, SlotSet};
 use raft::{Origin, Store};
 use session::{End, Session, SessionContext};
+use state::restart::Reported;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -165,6 +166,8 @@ pub(crate) enum HostCommand {
     Forget(u128),
     TakeOver(u64),
     Generation,
+    /// The extents of the host's data are known.
+    Extents,
 }
 
 /// Slots or members that [`Fabric::take_over`] gives up.
@@ -415,6 +418,14 @@ impl Fabric {
     /// empty by themselves while it may return. Cannot be revoked.
     pub fn keeps_data(&self) {
         self.bus.keeps_data.store(true, Ordering::Release);
+    }
+
+    /// Reports how far the host's data go, [encoded](petrel_cluster::Extents::encode), with which it
+    /// joins: once they are loaded, and again after [`Events::expelled`]. If all owners of slots
+    /// have stopped, the slots continue with the longest of their logs.
+    pub fn set_extents(&self, extents: Vec<u8>) {
+        *self.bus.extents.lock() = Reported::Known(extents);
+        drop(self.commands.send(HostCommand::Extents));
     }
 
     /// The slots without owners, by the node that they wait for.
@@ -676,6 +687,7 @@ async fn pause(
                     | HostCommand::Forget(_)
                     | HostCommand::TakeOver(_)
                     | HostCommand::Generation
+                    | HostCommand::Extents
                     | HostCommand::AwaitAux(_),
                 ) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,

@@ -207,13 +207,47 @@ impl Sparse {
             ranges.map(|range| (range.first, range.last, numbers(&range.owners))).collect();
     }
 
-    fn lost_slots(&self) -> Vec<Option<(u16, u64)>> {
+    /// For each slot without owners the node that it waits for, and the epoch of the first view
+    /// without owners.
+    pub fn lost_slots(&self) -> Vec<Option<(u16, u64)>> {
         let mut slots = vec![None; SLOTS.into()];
         for run in &self.lost {
             let slots = slots.iter_mut().take(usize::from(run.last) + 1);
             slots.skip(run.first.into()).for_each(|slot| *slot = Some((run.owner, run.epoch)));
         }
         slots
+    }
+
+    /// Lets slots without owners wait for the first node of each range, the others being former
+    /// owners. Returns the first nodes.
+    pub fn set_heirs(&mut self, heirs: &[Range]) -> BTreeSet<u16> {
+        let mut lost = self.lost_slots();
+        let mut former: Vec<Vec<u16>> = expand(&self.former).into_iter().map(Vec::from).collect();
+        let mut first = BTreeSet::new();
+        for (begin, end, nodes) in heirs {
+            let Some((heir, others)) = nodes.split_first() else { continue };
+            for slot in usize::from(*begin)..=usize::from(*end).min(lost.len() - 1) {
+                let Some((owner, _)) = &mut lost[slot] else { continue };
+                *owner = *heir;
+                former[slot] = others.to_vec();
+                first.insert(*heir);
+            }
+        }
+        (self.lost, self.former) = (runs_of_lost(&lost), runs(&former));
+        first
+    }
+
+    /// Whether [`Sparse::set_heirs`] would change nothing.
+    pub fn has_heirs(&self, heirs: &[Range]) -> bool {
+        let (lost, former) = (self.lost_slots(), expand(&self.former));
+        heirs.iter().all(|(begin, end, nodes)| {
+            (usize::from(*begin)..=usize::from(*end)).all(|slot| {
+                let waits = lost[slot].map(|(owner, _)| owner);
+                waits.is_none_or(|owner| {
+                    nodes.first() == Some(&owner) && former[slot] == &nodes[1..]
+                })
+            })
+        })
     }
 
     /// Records that a node accepts slots and has claimed none that wait for it: it has returned

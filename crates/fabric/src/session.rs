@@ -9,6 +9,7 @@ use crate::leader_client::LeaderClient;
 use crate::links::Links;
 use crate::raft::{Changes, Consensus, Origin, Store, StoreError};
 use crate::settings::{Hold, Role, Start};
+use crate::state::restart::Reported;
 use crate::state::{Admission, Applicant, MemberInfo, State, Step, Unserved, VoterId};
 use crate::swim::Swim;
 use crate::voters;
@@ -202,7 +203,12 @@ impl<'a> Session<'a> {
         *self.around.bus.reported.lock() = Arc::from([]);
         self.around.bus.epoch.store(0, Ordering::Release);
         if self.reported.take().is_some() {
-            self.around.bus.events.lock().expelled();
+            let bus = &self.around.bus;
+            if bus.settings.reports_extents {
+                // The host's data have changed since.
+                *bus.extents.lock() = Reported::Loading;
+            }
+            bus.events.lock().expelled();
         }
         if let Some(mut swim) = self.swim.take() {
             swim.leave();
@@ -302,6 +308,8 @@ impl<'a> Session<'a> {
                 tokio::spawn(async move { client.ask(Request::Forget { uuid }).await });
                 return None;
             }
+            // It may have waited for them.
+            Some(HostCommand::Extents) => self.is_asking &= self.admission.is_some(),
             Some(HostCommand::TakeOver(epoch)) => self.taken_over = Some(epoch),
             Some(HostCommand::Generation) => return Some(End::Generation),
             Some(HostCommand::AwaitAux(wait)) => {
@@ -684,6 +692,7 @@ impl<'a> Session<'a> {
             role: bus.settings.role,
             zone: bus.settings.zone.clone(),
             waits_for_data: bus.settings.waits_for_data,
+            extents: bus.extents.lock().clone(),
         }
     }
 

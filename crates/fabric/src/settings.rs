@@ -85,6 +85,11 @@ pub struct Settings {
     /// Assign no slots to the node before the host has called [`crate::Fabric::hold_slots`], as
     /// when it fetches data first. Ignored for the founder.
     pub waits_for_data: bool,
+    /// Whether the host reports how far its data go ([`crate::Fabric::set_extents`]), once they are
+    /// loaded. Slots of which all owners have stopped wait for that.
+    pub reports_extents: bool,
+    /// Number of owners that have a change before it is acknowledged.
+    pub acknowledge: usize,
 }
 
 /// Lower bound of [`Timing::silence`]: a busy member may not read for this long, however short

@@ -209,6 +209,12 @@ fn back(uuid: u128, boot: u64) -> Applicant {
     Applicant { boot, waits_for_data: true, ..applicant(uuid) }
 }
 
+/// Lets a member report that it has data of slots without owners.
+fn claim(state: &mut State, number: u16) {
+    let (epoch, incarnation) = (state.epoch, state.incarnations[usize::from(number)]);
+    state.apply(Command::HoldUnheld { number, incarnation, epoch });
+}
+
 /// Three members, of which the first two fail: number 1 is the last owner of the slots of both.
 fn two_of_three_failed() -> (State, usize) {
     let mut state = sparse(2, 3);
@@ -545,4 +551,96 @@ fn may_lose(before: &State, command: &Command) -> impl Fn(u16) -> (bool, bool) {
         let is_forsaken = !awaits && !nodes.any(|node| keepers.contains(node));
         (is_forsaken, waiting.is_some_and(|of| of.epoch <= until))
     }
+}
+
+/// Extents of a node's data: as far as this position in each lane of the primaries of a view.
+fn extents(state: &State, epoch: u64, position: u64) -> petrel_cluster::Extents {
+    let view = state.step(epoch).expect("kept").view;
+    let of = |slot| view.primary(slot).map(|primary| petrel_cluster::Extent { primary, epoch });
+    let lanes = view.members.iter().map(|member| (*member, [position; 16]));
+    petrel_cluster::Extents::collect(of, &lanes.collect())
+}
+
+fn reports(
+    reports: &[(u128, u64, Option<petrel_cluster::Extents>)],
+) -> HashMap<u128, restart::Report> {
+    let report = |(uuid, boot, extents): &(u128, u64, Option<petrel_cluster::Extents>)| {
+        (*uuid, restart::Report { boot: *boot, extents: extents.clone() })
+    };
+    reports.iter().map(report).collect()
+}
+
+use super::restart::Plan;
+use std::collections::HashMap;
+
+fn elected(plan: Plan) -> restart::Stop {
+    match plan {
+        Plan::Elect(stop) => stop,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn after_a_stop_of_all_the_primary_s_log_wins_whoever_returns_last() {
+    let mut state = sparse(3, 3);
+    arrive_all(&mut state);
+    let before = expand(&state.ranges).into_iter().map(<[u16]>::to_vec).collect::<Vec<_>>();
+    let none = |_| false;
+    // The first two wait for the third, which is not removed, and then for its data.
+    let long = Some(extents(&state, state.epoch, 9));
+    let some = [(1, 2, long.clone()), (2, 2, long.clone())];
+    let plan = state.plan_restart(1, (&reports(&some), true), none);
+    assert_eq!(plan, Plan::Wait([2].into()));
+    let all = reports(&[some[0].clone(), some[1].clone(), (3, 2, None)]);
+    assert_eq!(state.plan_restart(3, (&all, true), none), Plan::Wait([2].into()));
+    // An owner that is alive has everything.
+    assert_eq!(state.plan_restart(1, (&all, true), |life| life.node.0 == 2), Plan::Join);
+    let all = reports(&[some[0].clone(), some[1].clone(), (3, 2, long.clone())]);
+    let stop = elected(state.plan_restart(3, (&all, true), none));
+    assert_eq!(stop.stopped.len(), 3);
+    state.apply(Command::Elect(stop));
+    assert_eq!((state.members().count(), held(&state)), (0, vec![0; 3]));
+    assert_eq!(state.plan_restart(1, (&all, true), none), Plan::Join);
+    for (uuid, number) in [(2, 1), (3, 2), (1, 0)] {
+        join(&mut state, back(uuid, 2));
+        assert!(state.may_claim(number));
+        claim(&mut state, number);
+    }
+    let after = expand(&state.ranges);
+    assert!((0..usize::from(SLOTS)).all(|slot| after[slot] == &before[slot][..1]));
+}
+
+#[test]
+fn a_missing_primary_is_replaced_by_the_longest_log_once_enough_have_returned() {
+    let mut state = sparse(3, 3);
+    arrive_all(&mut state);
+    let epoch = state.epoch;
+    let (long, short) = (extents(&state, epoch, 9), extents(&state, epoch, 8));
+    let slot = (0..SLOTS).find(|&slot| expand(&state.ranges)[usize::from(slot)][0] == 0);
+    let slot = usize::from(slot.expect("node 0 is a primary"));
+    remove(&mut state, 0);
+    let one = reports(&[(2, 2, Some(short.clone()))]);
+    assert_eq!(state.plan_restart(2, (&one, true), |_| false), Plan::Wait([2].into()));
+    remove(&mut state, 2);
+    let stop = elected(state.plan_restart(2, (&one, true), |_| false));
+    state.apply(Command::Elect(stop));
+    // With one of three logs the slots wait for another one.
+    assert!(!held(&state).contains(&usize::from(SLOTS)));
+    join(&mut state, back(2, 2));
+    claim(&mut state, 1);
+    let owners = |state: &State| expand(&state.ranges)[slot].to_vec();
+    assert_eq!(owners(&state), [0; 0]);
+    // The other one has more: it continues as soon as it joins.
+    let both = reports(&[(2, 2, Some(short.clone())), (3, 2, Some(long.clone()))]);
+    let mut other = state.clone();
+    let stop = elected(state.plan_restart(3, (&both, true), |life| life.node.0 == 1));
+    state.apply(Command::Elect(stop));
+    join(&mut state, back(3, 2));
+    claim(&mut state, 2);
+    assert_eq!(owners(&state)[0], 2);
+    // It has less: the member that has kept its data continues at once.
+    let both = reports(&[(2, 2, Some(long)), (3, 2, Some(short))]);
+    let stop = elected(other.plan_restart(3, (&both, true), |life| life.node.0 == 1));
+    other.apply(Command::Elect(stop));
+    assert_eq!(owners(&other), [1]);
 }

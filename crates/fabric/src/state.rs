@@ -18,6 +18,7 @@
 //! KeepsData  a member keeps data on disk
 //! LostSince  the time at which slots lost all owners
 //! TakeOver   the operator gives up the last owners of slots without owners
+//! Elect      all owners of slots have stopped: with whose data the slots continue
 //! NextGeneration  the operator continues without the majority: a survivor founds the cluster again
 //! ```
 //!
@@ -27,6 +28,7 @@
 use crate::aux_states::{AuxChange, AuxStates, FunctionsChange};
 use crate::placement::{Around, Event, Range, Sparse, expand};
 use crate::settings::{Copies, Role};
+use crate::state::restart::{Reported, Stop};
 use petrel_cluster::view::NODES_MAX;
 use petrel_cluster::{Identity, Member, Node, SLOTS, SlotMap, SlotSet, View, allocate};
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 mod encoded;
+pub(crate) mod restart;
 
 /// Number of views kept for lagging members.
 const HISTORY: usize = 64;
@@ -92,6 +95,9 @@ pub(crate) struct Applicant {
     pub role: Role,
     pub zone: String,
     pub waits_for_data: bool,
+    /// Not replicated: for the leader.
+    #[serde(skip)]
+    pub extents: Reported,
 }
 
 /// A command of the Raft log.
@@ -158,6 +164,7 @@ pub(crate) enum Command {
         state: Vec<u8>,
         founder: Applicant,
     },
+    Elect(Stop),
 }
 
 /// Result of a command.
@@ -349,6 +356,10 @@ impl State {
             }
             Command::NextGeneration { cluster, state, founder } => {
                 self.next_generation(cluster, &state, founder)
+            }
+            Command::Elect(stop) => {
+                self.elect(&stop);
+                Answer::Done
             }
             Command::SetFunctions(change) => self.set_aux(&change.into()),
             Command::SetAux(change) => self.set_aux(&change),

@@ -13,6 +13,7 @@ fn applicant(uuid: u128) -> Applicant {
         role: Role::Data,
         zone: String::new(),
         waits_for_data: false,
+        extents: restart::Reported::default(),
     }
 }
 

@@ -16,6 +16,7 @@
 //! after a message in its frame are ignored.
 
 use crate::aux_states::{AuxChange, FunctionsChange};
+use crate::state::restart::Reported;
 use crate::state::{Admission, Applicant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,13 @@ pub(crate) enum Request {
     TakeOver {
         epoch: u64,
     },
+    /// Extents with which a member has joined, while slots have no owner: there may be another
+    /// leader since.
+    Extents {
+        number: u16,
+        incarnation: u32,
+        extents: Vec<u8>,
+    },
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -168,6 +176,31 @@ pub(crate) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     postcard::take_from_bytes(bytes).map(|(message, _)| message).map_err(malformed)
+}
+
+/// Encodes a request with its number. The extents of an applicant follow; older versions ignore
+/// them.
+pub(crate) fn encode_request(number: u64, request: &Request) -> io::Result<Vec<u8>> {
+    let mut frame = encode(&(number, request))?;
+    if let Request::Join(applicant) = request
+        && let Some(attached) = applicant.extents.attached()
+    {
+        frame.extend(encode(&attached)?);
+    }
+    Ok(frame)
+}
+
+/// Decodes what [`encode_request`] has written, or an older version.
+pub(crate) fn decode_request(frame: &[u8]) -> io::Result<(u64, Request)> {
+    let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let ((number, mut request), rest): ((u64, Request), &[u8]) =
+        postcard::take_from_bytes(frame).map_err(malformed)?;
+    if let Request::Join(applicant) = &mut request
+        && let Ok((attached, _)) = postcard::take_from_bytes::<Option<Vec<u8>>>(rest)
+    {
+        applicant.extents = Reported::of_attached(attached);
+    }
+    Ok((number, request))
 }
 
 /// Encodes a message followed by the current time.
@@ -238,7 +271,7 @@ pub fn decode_anything(bytes: &[u8]) {
     }
     drop(decode::<Hello>(rest));
     drop(decode_dated::<Welcome>(rest));
-    drop(decode::<(u64, Request)>(rest));
+    drop(decode_request(rest));
     drop(decode::<(u64, Reply)>(rest));
     if let Ok((_, Request::Gossip(packet))) = decode::<(u64, Request)>(rest) {
         crate::swim::Swim::for_fuzzing().receive(&packet);
@@ -273,6 +306,7 @@ mod tests {
             role: Role::Data,
             zone: "a".into(),
             waits_for_data: true,
+            extents: Reported::Known(vec![1, 2]),
         };
         let mut swim = crate::swim::Swim::for_fuzzing();
         swim.announce(2, 1);
@@ -280,7 +314,7 @@ mod tests {
         let encoded = [
             encode(&hello),
             encode(&Welcome::Refused(Refusal::Twice { bus: "host:17000".into() })),
-            encode(&(1u64, Request::Join(applicant))),
+            encode_request(1, &Request::Join(applicant)),
             encode(&(2u64, Request::Gossip(gossip.clone()))),
             encode(&(3u64, Reply::Redirect("host:17000".into()))),
         ];
@@ -323,6 +357,16 @@ mod tests {
         let dated = [dated(&read).expect("a hello"), encode(&vec![7_u128]).expect("a list")];
         let (_, attached) = decode_dated::<Hello>(&dated.concat()).expect("a hello");
         assert_eq!(attached.ancestors, [7]);
+        // Older versions send no extents with a request to join.
+        let (joins, request) =
+            (samples().swap_remove(2), |bytes: &[u8]| match decode_request(bytes) {
+                Ok((1, Request::Join(applicant))) => applicant.extents,
+                other => panic!("{other:?}"),
+            });
+        assert_eq!(request(&joins), Reported::Known(vec![1, 2]));
+        assert_eq!(request(&joins[..joins.len() - 4]), Reported::Unreported);
+        let loading = [&joins[..joins.len() - 4], &[0]].concat();
+        assert_eq!(request(&loading), Reported::Loading);
         let clock = attached.clock;
         let late = clock.and_then(|clock| now.duration_since(clock).ok());
         assert!(clock.is_some() && late.is_none_or(|late| late < Duration::from_secs(60)));

@@ -23,6 +23,7 @@
 //! | `phase` | phase of a member, and the origin of its data |
 //! | `copy` | copies of a member's data, or of some slots': sent and received |
 //! | `slots` | slots that the member gains and loses, if members hold only some |
+//! | `extents` | how far the data go in the order of each slot, in the log |
 //! | `aside` | files of a former incarnation, kept beside the present ones |
 //! | `machine` | executor of commands that other members forward |
 //! | `waiters` | commands of other members' clients that are blocked here |
@@ -42,6 +43,7 @@ mod aside;
 mod client_address;
 mod copy;
 mod entry;
+mod extents;
 mod fabric;
 mod full;
 mod function_echoes;

@@ -76,6 +76,7 @@ impl World {
         if has_data {
             machine.join(core.sinks(), core.ownership(), false);
         }
+        World::begin_log(self.plan.always, &core);
         let member = Member { has_data, ..Member::new(core, machine, connections, skew_ms) };
         match self.members.get_mut(node) {
             Some(former) => *former = member,

@@ -24,6 +24,8 @@ pub struct Plan {
     pub deaths: usize,
     /// Whether transactions of several primaries are executed.
     pub chains: bool,
+    /// Whether logs are synced before anything depends on them, as with `appendfsync always`.
+    pub always: bool,
 }
 
 impl Plan {
@@ -40,7 +42,8 @@ impl fmt::Display for Plan {
         write!(f, "--seed {} --ops {} --acknowledge {}", self.seed, self.ops, self.acknowledge)?;
         let copies = self.copies.map(|copies| format!(" --copies {copies}"));
         write!(f, "{} --deaths {}", copies.unwrap_or_default(), self.deaths)?;
-        write!(f, " --chains {} --joins {}", u8::from(self.chains), u8::from(self.joins))
+        write!(f, " --chains {} --joins {}", u8::from(self.chains), u8::from(self.joins))?;
+        if self.always { write!(f, " --always 1") } else { Ok(()) }
     }
 }
 

@@ -18,6 +18,7 @@
 //! | `serve` | executes commands that others have forwarded, at most once |
 //! | `wait` | forwarded blocking commands |
 //! | `view_change` | adopts views: changes of primary, joining and dead members |
+//! | `extents` | how far the data go in the order of each slot |
 //! | `copy` | the full copy with which a member joins (state transfer) |
 //! | `durable` | which nodes have this node's changes on disk |
 //! | `key_cache` | copies of keys that clients read here, without owning their slots |
@@ -32,6 +33,7 @@ mod chain;
 mod copy;
 mod decide;
 mod durable;
+mod extents;
 mod forget_copies;
 mod full;
 mod interests;
@@ -45,6 +47,7 @@ mod wait;
 
 pub use chain::Apart;
 pub use copy::Fetch;
+pub use extents::ExtentChanges;
 pub use link::{Acknowledge, LinkError, Received, SendOutcome};
 pub use wait::Executed;
 
@@ -63,6 +66,7 @@ use crate::view::{Identity, NodeSet, Primaries, View};
 use crate::wire::{Exec, LANES, Record, Refusal, Tag, Texts, WaitEnd};
 use copy::Copies;
 use durable::Durable;
+use extents::OwnExtents;
 use link::Link;
 use petrel_keyspace::{Call, Handle, KeyHash, Origin as EffectOrigin, Ownership, SinkSource};
 pub use petrel_persistence::effects::GroupError;
@@ -304,6 +308,7 @@ pub struct Node {
     full: NodeSet,
     /// This node has reached its memory limit.
     is_full: bool,
+    own_extents: OwnExtents,
     /// Members that know records of interests.
     knowing: NodeSet,
     /// Members that have sent batches, and so have shown whether they do.
@@ -335,6 +340,7 @@ impl Node {
         let inbox = |_| Inbox::default();
         let inboxes = view.members.iter().filter(|member| **member != identity);
         let inboxes = inboxes.map(|member| (*member, (0..LANES).map(inbox).collect())).collect();
+        let own_extents = OwnExtents::new(view.epoch);
         let node = Node {
             identity,
             limits,
@@ -365,6 +371,7 @@ impl Node {
             decisions: Decisions::default(),
             full: NodeSet::default(),
             is_full: false,
+            own_extents,
             knowing: NodeSet::default(),
             heard: NodeSet::default(),
             has_missed: false,

@@ -37,7 +37,7 @@ pub(super) fn take_if(has: u8, bytes: &mut Bytes<'_>) -> Result<Option<u64>, Mal
     }
 }
 
-pub(super) fn take_slot(bytes: &mut Bytes<'_>) -> Result<Slot, Malformed> {
+pub(crate) fn take_slot(bytes: &mut Bytes<'_>) -> Result<Slot, Malformed> {
     Slot::try_from(bytes.number()?).ok().filter(|slot| *slot < SLOTS).ok_or(Malformed)
 }
 
@@ -56,7 +56,7 @@ pub(super) fn take_count(bytes: &mut Bytes<'_>) -> Result<usize, Malformed> {
 }
 
 /// Takes a list of at most `most` elements behind their number.
-pub(super) fn take_list<T>(
+pub(crate) fn take_list<T>(
     bytes: &mut Bytes<'_>,
     most: u64,
     mut take: impl FnMut(&mut Bytes<'_>) -> Result<T, Malformed>,
@@ -64,12 +64,12 @@ pub(super) fn take_list<T>(
     (0..take_len(bytes, most)?).map(|_| take(bytes)).collect()
 }
 
-pub(super) fn put_identity(out: &mut Vec<u8>, identity: Identity) {
+pub(crate) fn put_identity(out: &mut Vec<u8>, identity: Identity) {
     put(out, identity.node.0.into());
     put(out, identity.incarnation.into());
 }
 
-pub(super) fn take_identity(bytes: &mut Bytes<'_>) -> Result<Identity, Malformed> {
+pub(crate) fn take_identity(bytes: &mut Bytes<'_>) -> Result<Identity, Malformed> {
     let node = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
     let incarnation = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
     Ok(Identity { node: Node(node), incarnation })

@@ -20,7 +20,7 @@
 //! distance from `from` back to the sender's stable position. In a frame of batches the byte for
 //! the lane has the flags [`ACKNOWLEDGE_AT_ONCE`], [`IS_FULL`] and [`KNOWS_INTERESTS`].
 
-mod codecs;
+pub(crate) mod codecs;
 mod exec;
 mod frame;
 pub(crate) mod positions;

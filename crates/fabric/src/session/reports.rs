@@ -4,6 +4,7 @@
 use super::Session;
 use crate::events::Level;
 use crate::settings::Hold;
+use crate::state::restart::Reported;
 use crate::state::{Admission, Unserved};
 use crate::wire::Request;
 use std::sync::atomic::Ordering;
@@ -35,10 +36,16 @@ impl Session<'_> {
         let state = bus.agreed.state.lock();
         let keeps = bus.keeps_data.load(Ordering::Acquire) && !state.keeps_data(bus.uuid());
         self.taken_over = self.taken_over.filter(|&epoch| state.lost_until(epoch) > 0);
+        let is_unserved = state.lost_until(u64::MAX) > 0;
         drop(state);
+        let extents = match &*bus.extents.lock() {
+            Reported::Known(extents) if is_unserved => Some(extents.clone()),
+            _ => None,
+        };
+        let extents = extents.map(|extents| Request::Extents { number, incarnation, extents });
         let keeps = keeps.then_some(Request::KeepsData { number, incarnation });
         let taken_over = self.taken_over.map(|epoch| Request::TakeOver { epoch });
-        for request in keeps.into_iter().chain(taken_over) {
+        for request in keeps.into_iter().chain(taken_over).chain(extents) {
             let client = self.client();
             tokio::spawn(async move { client.ask(request).await });
         }

@@ -143,6 +143,8 @@ impl Setup {
             node_timeout: Duration::from_secs(3),
             directory: directory.0.clone(),
             waits_for_data: false,
+            reports_extents: false,
+            acknowledge: 2,
         };
         Setup { settings, directory }
     }

@@ -28,6 +28,8 @@ mod cluster_functions;
 #[cfg(feature = "cluster")]
 mod cluster_history;
 #[cfg(feature = "cluster")]
+mod cluster_logs;
+#[cfg(feature = "cluster")]
 mod cluster_memory;
 #[cfg(feature = "cluster")]
 mod cluster_network;

@@ -3,11 +3,16 @@
 use crate::index::contents::{Applying, Change, ChangeKind, Extent, FieldChange};
 use crate::index::coverage::View;
 use crate::index::fence::Fence;
+use crate::index::live::Live;
+use crate::index::vector_plans::FieldPlan;
 use std::ops::Range;
 use std::time::Instant;
 
 /// Bytes above which the buffers of a batch are freed after use.
 const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Documents of a walk over present keys that are linked under one lock of the index.
+const LINKED_AT_ONCE: usize = 8;
 
 /// Copied changes.
 #[derive(Debug, Default)]
@@ -50,6 +55,12 @@ pub struct ChangedKey<'k> {
     pub hash: u64,
     /// Position of the change among those of the key.
     pub sequence: u64,
+}
+
+impl Copied {
+    fn is_scanned(&self) -> bool {
+        matches!(self.kind, CopiedKind::Put { extent: Extent::Scanned, .. })
+    }
 }
 
 impl Batch {
@@ -99,15 +110,24 @@ impl Batch {
         let mut rest = &self.changes[..];
         while let Some(first) = rest.first() {
             let len = rest.iter().take_while(|change| change.index == first.index).count();
+            let found = view.indexes.get(first.index as usize);
+            let links = found.is_some_and(|index| index.links_vectors);
+            let is_walk = links && rest[..len].iter().all(Copied::is_scanned);
+            let len = if is_walk { len.min(LINKED_AT_ONCE) } else { len };
             let (own, others) = rest.split_at(len);
             rest = others;
-            let Some(index) = view.indexes.get(first.index as usize) else { continue };
+            let Some(index) = found else { continue };
             let start = Instant::now();
+            let plans = if links { self.plans(own, &index.live) } else { Vec::new() };
             if let Some((mut contents, applying)) = index.live.begin(fence) {
                 let before = contents.footprint() as i64;
+                contents.expect(plans);
                 for copied in own {
                     let in_flight = fence.is_in_flight(copied.hash, 1);
                     contents.apply(&self.change(copied), Applying { in_flight, ..applying });
+                }
+                if links {
+                    contents.forget_plans();
                 }
                 grown += contents.footprint() as i64 - before;
             }
@@ -116,6 +136,11 @@ impl Batch {
         }
         self.clear();
         grown
+    }
+
+    /// Links of the vectors of changes, found while others may read the index.
+    fn plans(&self, changes: &[Copied], live: &Live) -> Vec<FieldPlan> {
+        changes.iter().flat_map(|copied| live.read().plan(&self.change(copied))).collect()
     }
 
     fn change(&self, copied: &Copied) -> Change<'_> {

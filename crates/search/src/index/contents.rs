@@ -4,19 +4,18 @@
 //! are kept as an earlier version. A query of stamp S skips rows that have changed since S, and
 //! takes their versions of S instead.
 
-use crate::index::document::{Document, Value, Values};
+use crate::index::document::{Value, Values};
 use crate::index::field::{FieldStore, Misfit, value_bytes};
 use crate::index::json::Listed;
+use crate::index::row::Row;
 use crate::index::schema::{LANGUAGE, SCORE, Schema, parse_number};
 use crate::index::texts::{DocumentTexts, KeptTexts, TextIndex};
+use crate::index::vector_store::VectorStore;
 use crate::structures::documents::Documents;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::size_of;
 use std::num::NonZeroI64;
 use std::ops::Range;
-
-/// Maximum bytes of an error's text.
-const ERROR_MAX: usize = 128;
 
 /// A change of one document.
 #[derive(Clone, Copy, Debug)]
@@ -360,8 +359,16 @@ impl Contents {
         }
     }
 
+    /// Vectors of a field, to be changed.
+    pub(super) fn vectors_mut(&mut self, number: usize) -> Option<&mut VectorStore> {
+        match self.fields.get_mut(number)? {
+            FieldStore::Vectors(store) => Some(store),
+            _ => None,
+        }
+    }
+
     /// Whether a document was read since the schema was extended.
-    fn knows_all_fields(&self, row: u32) -> bool {
+    pub(super) fn knows_all_fields(&self, row: u32) -> bool {
         let document = self.documents.get(row);
         document.is_some_and(|document| document.layout == self.layout)
     }
@@ -519,13 +526,7 @@ impl Contents {
     fn renew(&mut self, row: u32) -> u32 {
         let Some(new) = self.documents.renew(row) else { return row };
         for number in 0..self.fields.len() {
-            self.change_field(number, |field| {
-                let value = field.get(row);
-                field.set(row, &Value::Missing);
-                field.set_missing(row, false);
-                field.set_missing(new, value == Value::Missing);
-                field.set(new, &value);
-            });
+            self.change_field(number, |field| field.rename(row, new));
         }
         let expiries = self.expiries.get(&row).cloned().unwrap_or_default();
         self.set_expiries(row, Vec::new());
@@ -583,14 +584,19 @@ impl Contents {
             let Some(value) = values.get_mut(number) else { continue };
             let text = field.value.clone().and_then(|value| bytes.get(value));
             // The field converts the text; the row is not searched while it is hidden.
-            let set = match self.is_json {
-                true => self.fields[number].set_listed(row, text),
-                false => self.fields[number].set_text(row, text),
-            };
-            *value = if set.is_ok() { self.fields[number].get(row) } else { Value::Misfit };
-            self.fields[number].set(row, &Value::Missing);
-            self.fields[number].set_missing(row, false);
-            if set.is_err() {
+            let is_json = self.is_json;
+            let converted = self.change_field(number, |store| {
+                let set = match is_json {
+                    true => store.set_listed(row, text),
+                    false => store.set_text(row, text),
+                };
+                let value = if set.is_ok() { store.get(row) } else { Value::Misfit };
+                store.set(row, &Value::Missing);
+                store.set_missing(row, false);
+                value
+            });
+            *value = converted.unwrap_or_default();
+            if *value == Value::Misfit {
                 self.note_failure(number, row, text.unwrap_or_default());
             }
         }
@@ -639,10 +645,7 @@ impl Contents {
         let key = self.documents.get(row).map(|document| document.key.clone());
         let text = match self.is_json.then(|| Listed::read(text)) {
             Some(Listed::Misfit(text)) => text.to_vec(),
-            _ => {
-                let text = &text[..text.len().min(ERROR_MAX)];
-                [b"Invalid numeric value: '", text, b"'"].concat()
-            }
+            _ => self.fields[number].misfit(text),
         };
         let last = Some(Failure { text: text.into(), key: key.unwrap_or_default() });
         // As in Redis, failures of JSON values are not counted by field.
@@ -762,7 +765,7 @@ impl Contents {
 
     /// A document's present values.
     pub fn row(&self, row: u32) -> Row<'_> {
-        Row { contents: self, row }
+        Row::new(self, row)
     }
 }
 
@@ -773,32 +776,5 @@ fn values_bytes(values: &Values) -> usize {
 impl Version {
     fn bytes(&self) -> usize {
         self.key.len() + values_bytes(&self.values)
-    }
-}
-
-/// A document of an index.
-#[derive(Clone, Copy)]
-pub struct Row<'c> {
-    contents: &'c Contents,
-    row: u32,
-}
-
-impl Document for Row<'_> {
-    fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
-        match self.contents.field(field) {
-            Some(FieldStore::Numbers(store)) => store.any_number(self.row, each),
-            _ => false,
-        }
-    }
-
-    fn any_tag(&self, field: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        match self.contents.field(field) {
-            Some(FieldStore::Tags(store)) => store.tags_of(self.row).any(each),
-            _ => false,
-        }
-    }
-
-    fn is_missing(&self, field: usize) -> bool {
-        self.contents.field(field).is_none_or(|field| field.is_missing(self.row))
     }
 }

@@ -19,6 +19,8 @@ pub struct Covering {
     pub live: Arc<Live>,
     /// Fields of the index.
     pub schema: Arc<Schema>,
+    /// Whether vectors are linked with each other.
+    pub links_vectors: bool,
     /// Paths of the fields, of JSON documents.
     pub paths: Option<Arc<JsonPaths>>,
     names: FieldNames,
@@ -32,7 +34,8 @@ impl Covering {
             Some(_) => FieldNames::default(),
             None => FieldNames::new(&schema),
         };
-        Covering { db, live, schema, paths, names }
+        let links_vectors = schema.links_vectors();
+        Covering { db, live, schema, links_vectors, paths, names }
     }
 
     /// The fields that a change of a JSON document at a place touches; without a place all of it

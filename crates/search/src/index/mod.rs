@@ -5,13 +5,18 @@
 //! | `schema` | fields of an index, and its options |
 //! | `field` | contents of one field, by its kind |
 //! | `document` | values of a document, for conditions |
+//! | `distances` | vectors of a query, and distances of documents |
 //! | `json` | values of JSON documents by paths |
 //! | `touched` | fields that a change concerns |
+//! | `vector_store` | vectors of a field |
 //! | `texts` | words of TEXT fields |
+//! | `row` | present values of a document |
+//! | `vector_plans` | links of vectors, found before changes |
 //! | `contents` | rows, fields and earlier versions: changes of documents |
 //! | `condition` | a query, resolved against a schema |
 //! | `cursor` | rows that match a condition |
 //! | `words` | walks of queries with words |
+//! | `graph_walk` | nearest neighbours by a graph |
 //! | `search` | one run of a query |
 //! | `coverage` | indexes of a key, and numbers of fields by name |
 //! | `fence` | changes that were committed and are not applied yet |
@@ -24,17 +29,24 @@ pub mod condition;
 pub mod contents;
 pub mod coverage;
 pub mod cursor;
+pub mod distances;
 pub mod document;
 pub mod fence;
 pub mod field;
+mod graph_walk;
 pub mod indexes;
 pub mod json;
 pub mod live;
+pub mod row;
 pub mod schema;
 pub mod search;
 pub mod texts;
 pub mod touched;
+pub mod vector_plans;
+pub mod vector_store;
 pub mod words;
 
+#[cfg(test)]
+mod graph_tests;
 #[cfg(test)]
 mod model_tests;

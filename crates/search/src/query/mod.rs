@@ -26,6 +26,7 @@ pub use explain::explain;
 pub use explanation::Explanation;
 pub use lexer::unescape;
 pub use matching::{EXPANSIONS_MAX, PREFIX_LEN_MIN};
+pub use numbers::parse_double;
 pub use parameters::Parameters;
 pub use parser::{CONDITIONS_MAX, DEPTH_MAX, Fields, Settings, parse};
 pub use rows::{BoxedRows, EveryRow, GivenRows, OneRow, OtherRows, Rows, ScoredRows};

@@ -1,7 +1,7 @@
 //! Numbers as C reads and prints them.
 
 /// Reads a decimal or hexadecimal number, with blanks before it. The whole text must be one.
-pub(super) fn parse_double(text: &[u8]) -> Option<f64> {
+pub fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?.trim_ascii_start();
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),

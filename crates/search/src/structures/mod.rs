@@ -3,6 +3,7 @@
 mod arena;
 pub mod column;
 pub mod documents;
+pub mod graph_vectors;
 mod hash_table;
 pub mod id_set;
 pub mod numbers;
@@ -12,3 +13,4 @@ pub mod postings;
 pub mod tags;
 pub mod terms;
 pub mod texts;
+pub mod vectors;

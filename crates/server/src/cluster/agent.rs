@@ -139,7 +139,8 @@ impl Agent {
         let acknowledge = membership.acknowledge;
         let (limits, own) = (Limits { acknowledge, ..Limits::default() }, membership.own.clone());
         let node = ClusterNode::with(identity, View::clone(&view), limits, own);
-        let node = if has_data { node } else { node.without_data() };
+        let mut node = if has_data { node } else { node.without_data() };
+        node.set_extents(membership.extents.lock().clone());
         let waker = membership.waker.clone();
         node.lanes().wake_by(move || waker.wake());
         *membership.state.lock() = State { me: Some(identity), view, members, ..State::default() };
@@ -260,6 +261,7 @@ impl Agent {
         self.attend_known_logs();
         self.end_watches(unwatched, has_taken_all);
         self.attend_away();
+        self.log_extents();
         self.machine.end_turn();
         has_more |= self.send();
         self.deliver_replies();

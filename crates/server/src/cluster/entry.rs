@@ -24,6 +24,9 @@ impl Membership {
         if !is_first {
             return Err(io::Error::other("the server is one of a cluster already"));
         }
+        let membership = Arc::downgrade(self);
+        let forms = move || membership.upgrade().map(|of| of.extent_forms()).unwrap_or_default();
+        let _ = server.durability.added_forms.set(Box::new(forms));
         self.waiters.belong_to(server.commands.clone());
         server.commands.set_state(ServerState::Apart, true);
         server.commands.set_state(ServerState::Clustered, true);

@@ -269,6 +269,10 @@ impl Transport for ToFabric {
         self.0.keeps_data();
     }
 
+    fn set_extents(&self, extents: Vec<u8>) {
+        self.0.set_extents(extents);
+    }
+
     fn arrived(&self, own: Identity, epoch: u64, slots: &SlotSet) {
         self.0.arrived(own, epoch, slots);
     }

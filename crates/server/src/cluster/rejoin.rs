@@ -35,9 +35,12 @@ pub(super) fn run(mut resources: AgentResources, membership: &Arc<Membership>) {
 /// The next life; none if the server stops.
 fn await_admission(resources: &mut AgentResources, membership: &Membership) -> Option<Admission> {
     let server = resources.machine.host.server.clone();
-    let (began, mut is_alone) = (Instant::now(), false);
+    let (began, mut is_alone, mut has_reported) = (Instant::now(), false, false);
     while !server.is_stopping() {
         if !server.commands.is_loading() {
+            if !std::mem::replace(&mut has_reported, true) {
+                membership.report_extents(&server, &*resources.transport);
+            }
             while let Some(event) = membership.events.take() {
                 if let Event::Admitted(identity, view, members) = event {
                     if is_alone {

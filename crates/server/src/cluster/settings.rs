@@ -87,6 +87,8 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
         node_timeout: Duration::from_millis(cluster.node_timeout.into()),
         directory: config.dir.join(DIRECTORY),
         waits_for_data: true,
+        reports_extents: true,
+        acknowledge: cluster.acknowledge.into(),
     }))
 }
 

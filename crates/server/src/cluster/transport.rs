@@ -64,6 +64,9 @@ pub trait Transport: Send {
     /// Says that this server keeps data on disk.
     fn keeps_data(&self) {}
 
+    /// Says how far this server's data go, with which it joins.
+    fn set_extents(&self, _extents: Vec<u8>) {}
+
     /// Says of which slots this member has got the data, in the view of this epoch.
     fn arrived(&self, _own: Identity, _epoch: u64, _slots: &SlotSet) {}
 

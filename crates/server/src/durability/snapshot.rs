@@ -283,7 +283,9 @@ impl Server {
                 "functions are omitted because of rdb-version; their libraries: {libraries}"
             );
         }
-        self.describe_file(&mut file, &self.commands.aux_forms());
+        let mut forms = self.commands.aux_forms();
+        forms.extend(self.durability.added_forms());
+        self.describe_file(&mut file, &forms);
         Ok(file)
     }
 

@@ -4,10 +4,14 @@ pub(crate) mod open;
 
 use open::DeferredOpen;
 use parking_lot::{Mutex, RwLock};
+use petrel_commands::aux_state::NamedForm;
 use petrel_persistence::log::{Directory, Log, Policy};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+
+/// Encodes the present forms.
+pub(crate) type AddedForms = Box<dyn Fn() -> Vec<NamedForm> + Send + Sync>;
 
 /// The log and its state.
 #[derive(Default)]
@@ -57,11 +61,18 @@ pub struct Durability {
     pub(crate) sealing: AtomicBool,
     /// Held while the log goes on in a new file without being rewritten, by a thread in no batch.
     pub(crate) rotating: Mutex<()>,
+    /// Forms that the log and snapshots have besides auxiliary states.
+    pub(crate) added_forms: OnceLock<AddedForms>,
     /// A backup needs the files: the log is not rewritten.
     pub(crate) is_pinned: AtomicBool,
 }
 
 impl Durability {
+    /// Forms that the log and snapshots have besides auxiliary states.
+    pub(crate) fn added_forms(&self) -> Vec<NamedForm> {
+        self.added_forms.get().map(|forms| forms()).unwrap_or_default()
+    }
+
     /// The log, if one is written.
     pub fn log(&self) -> Option<Arc<Log>> {
         self.log.read().clone()

@@ -9,7 +9,7 @@ use super::waiters::Waiters;
 use crate::cluster::transport::{Event, MemberInfo};
 use parking_lot::{Mutex, RwLock};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{Identity, Lanes, LocalSlots, SlotMap, View};
+use petrel_cluster::{Extents, Identity, Lanes, LocalSlots, SlotMap, View};
 use petrel_commands::HashSlot;
 use petrel_commands::clock::{Clock, Tick};
 use petrel_fabric::Fabric;
@@ -98,6 +98,8 @@ pub struct Membership {
     pub(in crate::cluster) unwatched: Mutex<Vec<(HashSlot, u64)>>,
     pub(in crate::cluster) functions: Functions,
     pub(in crate::cluster) known_logs: KnownLogs,
+    /// How far the data go in the order of each slot, as last logged.
+    pub(in crate::cluster) extents: Mutex<Extents>,
     /// Acknowledgements of other members, for `min-replicas-to-write`.
     pub(in crate::cluster) answering: Mutex<Answering>,
     /// The member's name, once it is known.
@@ -228,6 +230,7 @@ impl Membership {
             unwatched: Mutex::default(),
             functions: Functions::default(),
             known_logs: KnownLogs::default(),
+            extents: Mutex::default(),
             answering: Mutex::default(),
             name: OnceLock::new(),
             is_witness,

@@ -279,5 +279,10 @@ impl Server {
             let head = EffectHead { db: 0, order: Order(number), origin: Origin::LOCAL };
             recorder.record(head, &Effect::Aux { name: &name, bytes: &bytes });
         }
+        let order = Order::first_of(self.keyspace.epochs().now());
+        let head = EffectHead { db: 0, order, origin: Origin::LOCAL };
+        for (name, bytes) in self.durability.added_forms() {
+            recorder.record(head, &Effect::Aux { name: &name, bytes: &bytes });
+        }
     }
 }

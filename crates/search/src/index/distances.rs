@@ -1,0 +1,221 @@
+//! Distances of a query: of its nearest neighbours (`KNN`), and of ranges (`VECTOR_RANGE`).
+
+use crate::index::document::Document;
+use crate::index::schema::{FieldKind, Schema, Unsuitable};
+use crate::query::ast::{Bytes, Knn, Node, NodeKind, VectorArgument, VectorOption, VectorRange};
+use crate::query::parse_double;
+use crate::vectors::{Algorithm, QueryVector, VectorSpec};
+use std::sync::Arc;
+
+/// Bytes of vectors that are compared in the time of a row.
+const BYTES_PER_ROW: usize = 512;
+
+/// A distance that is returned with each document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distance {
+    /// Name of the distance.
+    pub name: Bytes,
+    /// Vector and field.
+    pub near: Near,
+}
+
+/// The vector of a query, and the vectors that it is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Near {
+    /// The field.
+    pub field: usize,
+    /// Largest distance; none if every vector counts.
+    pub radius: Option<f64>,
+    /// The vector.
+    pub vector: Arc<QueryVector>,
+}
+
+/// Neighbours and distances of a query.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VectorQuery {
+    /// Number of nearest neighbours to find; none if the query asks for a condition only.
+    pub neighbours: Option<usize>,
+    /// Whether these are among all documents, which have no scores then.
+    pub is_unfiltered: bool,
+    /// Number of candidates of a walk over a graph, if it is stated.
+    pub ef: Option<u64>,
+    /// Whether all documents are compared, even where there is a graph.
+    pub is_brute_force: bool,
+    /// Bytes of vectors that are compared for each document.
+    pub bytes: usize,
+    /// Distances of each document: that of the neighbours first, if they are asked for.
+    pub distances: Vec<Distance>,
+}
+
+impl Near {
+    /// Distance of a document; none if it has no vector within the radius.
+    pub fn distance(&self, document: &(impl Document + ?Sized)) -> Option<f64> {
+        let mut distance = None;
+        document.vector(self.field, &mut |vector| distance = Some(self.vector.distance(vector)));
+        distance.filter(|distance| self.radius.is_none_or(|radius| *distance <= radius))
+    }
+}
+
+impl VectorQuery {
+    /// Resolves the vectors of a query: `knn` is its root, if it asks for neighbours, and `filter`
+    /// the condition on documents.
+    ///
+    /// # Errors
+    /// If options or vectors do not suit their fields, or names are in use.
+    pub fn of(knn: Option<&Knn>, filter: &Node, schema: &Schema) -> Result<Self, Unsuitable> {
+        let mut query = VectorQuery::default();
+        if let Some(knn) = knn {
+            query.neighbours = Some(knn.k);
+            query.is_unfiltered = filter.kind == NodeKind::Everything;
+            if let Some((field, spec)) = field_of(&knn.field, schema) {
+                let vector = vector_of(&knn.vector, spec)?;
+                let is_hybrid = !query.is_unfiltered;
+                let options = check_options(&knn.options, Use::Neighbours { is_hybrid }, spec)?;
+                (query.ef, query.is_brute_force) = options;
+                query.bytes += spec.bytes();
+                let near = Near { field, vector, radius: None };
+                query.add(&knn.score_field, near, schema)?;
+            }
+        }
+        query.add_ranges(filter, schema)?;
+        Ok(query)
+    }
+
+    /// Number of rows that are walked in the time of `rows` rows without vectors.
+    pub fn rows_in_time(&self, rows: u32) -> u32 {
+        let divisor = u32::try_from(1 + self.bytes / BYTES_PER_ROW).unwrap_or(u32::MAX);
+        (rows / divisor).max(1)
+    }
+
+    /// The distance with a name.
+    pub fn find(&self, name: &[u8]) -> Option<usize> {
+        self.distances.iter().position(|distance| *distance.name == *name)
+    }
+
+    fn add(&mut self, name: &[u8], near: Near, schema: &Schema) -> Result<(), Unsuitable> {
+        let why = match () {
+            () if schema.field(name).is_some() => "already exists in schema",
+            () if self.find(name).is_some() => "specified more than once",
+            () => {
+                self.distances.push(Distance { name: name.into(), near });
+                return Ok(());
+            }
+        };
+        Err(Unsuitable(format!("Property `{}` {why}", String::from_utf8_lossy(name))))
+    }
+
+    fn add_ranges(&mut self, node: &Node, schema: &Schema) -> Result<(), Unsuitable> {
+        match &node.kind {
+            NodeKind::Intersection(nodes) | NodeKind::Phrase(nodes) | NodeKind::Union(nodes) => {
+                nodes.iter().try_for_each(|node| self.add_ranges(node, schema))
+            }
+            NodeKind::Not(node) | NodeKind::Optional(node) => self.add_ranges(node, schema),
+            NodeKind::VectorRange(range) => {
+                let Some(near) = near_of(range, schema)? else { return Ok(()) };
+                self.bytes += near.vector.spec.bytes();
+                match &range.score_field {
+                    Some(name) => self.add(name, near, schema),
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Resolves a range; none if there is no such field.
+///
+/// # Errors
+/// If options or vectors do not suit the field.
+pub fn near_of(range: &VectorRange, schema: &Schema) -> Result<Option<Near>, Unsuitable> {
+    let Some((field, spec)) = field_of(&range.field, schema) else { return Ok(None) };
+    let vector = vector_of(&range.vector, spec)?;
+    if range.radius < 0.0 {
+        let radius = range.radius;
+        return Err(Unsuitable(format!(
+            "Error parsing vector similarity query: negative radius ({radius}) given in a range \
+             query"
+        )));
+    }
+    check_options(&range.options, Use::Range, spec)?;
+    Ok(Some(Near { field, vector, radius: Some(range.radius) }))
+}
+
+fn field_of<'s>(name: &[u8], schema: &'s Schema) -> Option<(usize, &'s VectorSpec)> {
+    let number = schema.field(name)?;
+    match &schema.fields[number].kind {
+        FieldKind::Vector(spec) => Some((number, spec)),
+        _ => None,
+    }
+}
+
+fn vector_of(vector: &VectorArgument, spec: &VectorSpec) -> Result<Arc<QueryVector>, Unsuitable> {
+    QueryVector::new(spec, &vector.bytes).ok_or_else(|| {
+        let (len, expected) = (vector.bytes.len(), spec.bytes());
+        Unsuitable(format!(
+            "Error parsing vector similarity query: query vector blob size ({len}) does not match \
+             index's expected size ({expected})."
+        ))
+    })
+}
+
+/// Places of options.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Use {
+    Neighbours { is_hybrid: bool },
+    Range,
+}
+
+/// Checks the options of a search; returns the number of candidates, and whether all documents are
+/// to be compared.
+fn check_options(
+    options: &[VectorOption],
+    place: Use,
+    spec: &VectorSpec,
+) -> Result<(Option<u64>, bool), Unsuitable> {
+    const INVALID: &str = "Invalid value was given";
+    const TWICE: &str = "Parameter was specified twice";
+    let bad = |why| Err(Unsuitable(format!("Error parsing vector similarity parameters: {why}")));
+    let is_graph = matches!(spec.algorithm, Algorithm::Hnsw(_));
+    let (mut ef, mut epsilon, mut batch_size, mut policy) = (None, None, None, None);
+    for VectorOption { name, value } in options {
+        let text = String::from_utf8_lossy(value);
+        let number = text.parse::<u64>().ok().filter(|&number| number > 0);
+        let is_hybrid = place == Use::Neighbours { is_hybrid: true };
+        match &*name.to_ascii_uppercase() {
+            b"EF_RUNTIME" if is_graph && place != Use::Range => match number {
+                _ if ef.is_some() => return bad(TWICE),
+                None => return bad(INVALID),
+                _ => ef = number,
+            },
+            b"EPSILON" if is_graph => match parse_double(value).filter(|&number| number > 0.0) {
+                _ if place != Use::Range => {
+                    return bad("range query attributes were sent for a non-range query");
+                }
+                _ if epsilon.is_some() => return bad(TWICE),
+                None => return bad(INVALID),
+                number => epsilon = number,
+            },
+            b"BATCH_SIZE" | b"HYBRID_POLICY" if !is_hybrid => {
+                return bad("hybrid query attributes were sent for a non-hybrid query");
+            }
+            b"BATCH_SIZE" => match number {
+                _ if batch_size.is_some() => return bad(TWICE),
+                None => return bad(INVALID),
+                _ => batch_size = number,
+            },
+            b"HYBRID_POLICY" => match &*value.to_ascii_uppercase() {
+                _ if policy.is_some() => return bad(TWICE),
+                b"ADHOC_BF" => policy = Some(true),
+                b"BATCHES" => policy = Some(false),
+                _ => return bad("invalid hybrid policy was given"),
+            },
+            _ => return bad("Invalid option"),
+        }
+    }
+    match policy == Some(true) {
+        true if batch_size.is_some() => bad("'batch size' is irrelevant for 'ADHOC_BF' policy"),
+        true if ef.is_some() => bad("'EF_RUNTIME' is irrelevant for 'ADHOC_BF' policy"),
+        is_brute_force => Ok((ef, is_brute_force)),
+    }
+}
