@@ -14,7 +14,7 @@ use apart::Scratch;
 use caching::Caching;
 use petrel_cluster::lanes::{Served, record_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
-use petrel_cluster::wire::{Tag, WaitEnd};
+use petrel_cluster::wire::{Refusal, Tag, WaitEnd};
 use petrel_cluster::{Apart, Call, Executed, FROM_PEERS, Identity, Lanes, SLOTS, slot_of};
 use petrel_commands::{
     Answer, Blocked, Command, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
@@ -723,14 +723,24 @@ impl ClusterHost for Machine {
         self.copied.extend_from_slice(part);
     }
 
-    fn keys_used(&mut self, call: &Call<&[u8]>, keys: &mut Vec<DbKey>) -> bool {
+    fn keys_used(
+        &mut self,
+        _: Tag,
+        call: &Call<&[u8]>,
+        keys: &mut Vec<DbKey>,
+    ) -> Result<(), Refusal> {
         // They are lent: this node shows its slots to others.
         self.compare_survivors_of(|slot| call.slots.contains(&slot));
-        self.keys_of(call, keys)
+        self.keys_of(call, keys).then_some(()).ok_or(Refusal::Unsupported)
     }
 
-    fn execute_apart(&mut self, tag: Tag, call: &Call<&[u8]>, lent: &[&[u8]]) -> Option<Apart> {
-        self.run_apart(tag, call, lent)
+    fn execute_apart(
+        &mut self,
+        tag: Tag,
+        call: &Call<&[u8]>,
+        lent: &[&[u8]],
+    ) -> Result<Apart, Refusal> {
+        self.run_apart(tag, call, lent).ok_or(Refusal::Unsupported)
     }
 
     fn apply_part(&mut self, tag: Tag, groups: &[&[u8]]) -> Result<(), GroupError> {

@@ -15,6 +15,8 @@ const NO_PRIMARY: u32 = u16::MAX as u32;
 const READABLE: u32 = 1 << 16;
 /// Flag in a slot's word: clients may read those keys that are present, as copies.
 const COPIED: u32 = 1 << 17;
+/// Flag in a slot's word: this node is its primary, and the slot is on loan.
+const LENT: u32 = 1 << 18;
 
 /// Placement of all hash slots as one member knows it, over all its incarnations.
 ///
@@ -41,6 +43,17 @@ pub struct LocalSlots {
     full: Box<[AtomicU64]>,
     /// By node number: the epoch of the last view that the node is known to have adopted.
     adopted: Box<[AtomicU64]>,
+}
+
+/// Placement of one slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Placement {
+    /// The primary; none while it is changing or the slot is on loan.
+    pub primary: Option<Node>,
+    pub is_readable: bool,
+    pub has_copies: bool,
+    /// This node is the primary, and the slot is on loan.
+    pub is_lent: bool,
 }
 
 impl Default for LocalSlots {
@@ -92,7 +105,8 @@ impl LocalSlots {
     pub fn read_alone(&self, holds_all: bool, slots: &SlotSet) {
         self.holds_all.store(holds_all, Relaxed);
         for slot in 0..SLOTS {
-            self.set(slot, None, slots.contains(slot), false);
+            let is_readable = slots.contains(slot);
+            self.set(slot, Placement { is_readable, ..Placement::default() });
         }
         self.serve(true);
     }
@@ -146,6 +160,16 @@ impl LocalSlots {
         (primary != NO_PRIMARY).then_some(Node(primary as u16))
     }
 
+    /// Whether this node is the primary of a slot, and it is on loan.
+    pub fn is_lent(&self, slot: Slot) -> bool {
+        self.slot(slot) & LENT != 0
+    }
+
+    /// Like [`LocalSlots::primary`], also while the slot is on loan.
+    pub fn assigned_primary(&self, slot: Slot) -> Option<Node> {
+        if self.is_lent(slot) { Some(self.me()) } else { self.primary(slot) }
+    }
+
     /// Whether every member holds all data.
     pub fn holds_all(&self) -> bool {
         self.holds_all.load(Relaxed)
@@ -178,16 +202,12 @@ impl LocalSlots {
         Node(self.me.load(Relaxed))
     }
 
-    pub(crate) fn set(
-        &self,
-        slot: Slot,
-        primary: Option<Node>,
-        is_readable: bool,
-        has_copies: bool,
-    ) {
+    pub(crate) fn set(&self, slot: Slot, placement: Placement) {
+        let Placement { primary, is_readable, has_copies, is_lent } = placement;
         let flag = |on: bool, flag: u32| if on { flag } else { 0 };
         let primary = primary.map_or(NO_PRIMARY, |primary| primary.0.into());
-        let word = primary | flag(is_readable, READABLE) | flag(has_copies, COPIED);
+        let flags = flag(is_readable, READABLE) | flag(has_copies, COPIED) | flag(is_lent, LENT);
+        let word = primary | flags;
         self.slots[usize::from(slot)].store(word, Relaxed);
     }
 }

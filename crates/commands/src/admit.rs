@@ -17,6 +17,7 @@
 //! A request that would be rejected anyway is not deferred, so that the client gets the error at
 //! once.
 
+pub(crate) mod apart;
 mod copies;
 mod owners;
 pub(crate) mod pause;

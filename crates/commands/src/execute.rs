@@ -12,6 +12,7 @@
 //! ```
 
 use crate::acl::Seen;
+use crate::apart_keys::ApartKeys;
 use crate::aux_values::Draft;
 use crate::blocked::{Helping, Unblocking};
 use crate::clock::{Clock, Tick};
@@ -76,6 +77,8 @@ pub struct Executor {
     pub(crate) functions: Option<Box<FunctionThread>>,
     /// Draft of auxiliary state. Commands that change such state work on it if it is set.
     pub(crate) draft: Option<Draft>,
+    /// Keys of the current transaction, if it is executed apart from the keyspace.
+    pub(crate) apart: Option<ApartKeys>,
     /// Flags of commands that [`Executor::admit`] looks at closely.
     pub(crate) special_flags: Flags,
     /// A script is calling commands.
@@ -182,6 +185,7 @@ impl Executor {
             scripts: None,
             functions: None,
             draft: None,
+            apart: None,
             special_flags,
             within_script: false,
             one_slot: None,

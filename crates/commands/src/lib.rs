@@ -15,6 +15,7 @@
 pub mod acl;
 mod admit;
 mod answer;
+mod apart_keys;
 mod arguments;
 mod arrays;
 pub mod aux_state;
@@ -68,6 +69,7 @@ mod watched_away;
 mod watches;
 
 pub use acl::Access;
+pub use admit::apart::{add_keys_apart, admit_apart};
 pub use admit::pause::{Pause, PauseReason};
 pub use answer::{Answer, Ticket, WaitEnd};
 pub use blocked::{Blocked, Standing};

@@ -139,7 +139,7 @@ pub use mutators::set_algebra::{CombineError, GoOn, SetOperation};
 pub use mutators::strings::AddError;
 pub use observers::watch::WatchedKey;
 pub use petrel_heap::{Breather, prefetch_to_write};
-pub use petrel_lock::Signal;
+pub use petrel_lock::{Others, Signal};
 pub use state::call::Call;
 pub use state::cleared::Cleared;
 pub use state::compaction::CompactionStats;

@@ -18,7 +18,7 @@ use super::patience::Patience;
 use super::thread_slot::ThreadSlot;
 use std::hint;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The thread is active: it may use the keyspace.
 const ACTIVE: u32 = 0b001;
@@ -44,6 +44,20 @@ pub struct Survey {
     pub parked: usize,
     /// Whether a thread claims, or owns, the whole keyspace.
     pub intent: bool,
+}
+
+/// Threads that were within commands at some time.
+#[derive(Default)]
+pub struct Others(Vec<Arc<SlotWord>>);
+
+impl Others {
+    /// Whether all of them have ended these commands, as far as can be seen: a thread that begins
+    /// the next one at once may be missed. They see all earlier writes of the caller in later
+    /// commands.
+    pub fn have_ended(&mut self) -> bool {
+        self.0.retain(|slot| slot.may_be_within());
+        self.0.is_empty()
+    }
 }
 
 /// All slots, and whether an intent is set. New slots start with it.
@@ -127,6 +141,13 @@ impl ExclusiveLock {
             .for_each(|slot| slot.end_exclusive());
     }
 
+    /// The other threads that may be within a command now.
+    pub(super) fn others_within(&self, own: &Arc<SlotWord>) -> Others {
+        let registry = self.registry.lock();
+        let others = registry.slots.iter().filter(|slot| !Arc::ptr_eq(slot, own));
+        Others(others.filter(|slot| slot.may_be_within()).cloned().collect())
+    }
+
     fn busy_slot(&self, own: &Arc<SlotWord>) -> Option<Arc<SlotWord>> {
         let registry = self.registry.lock();
         registry
@@ -145,11 +166,28 @@ impl Default for ExclusiveLock {
 
 /// State of a thread, alone on its cache line (and the adjacent line that the hardware prefetches).
 #[repr(align(128))]
-pub(super) struct SlotWord(Futex);
+pub(super) struct SlotWord(
+    Futex,
+    /// Number of times that the thread has left within a command or come back; odd in between.
+    Futex,
+);
 
 impl SlotWord {
     fn new(intent: bool) -> Self {
-        SlotWord(Futex::new(if intent { INTENT } else { 0 }))
+        SlotWord(Futex::new(if intent { INTENT } else { 0 }), Futex::new(0))
+    }
+
+    /// The thread leaves within a command, or comes back.
+    pub fn steps_aside(&self) {
+        self.1.fetch_add(1, AcqRel);
+    }
+
+    /// Whether the thread may be within a command. If not, it sees all writes of the caller in its
+    /// next one: both change the word.
+    fn may_be_within(&self) -> bool {
+        let before = self.1.load(Acquire);
+        let is_active = self.0.fetch_or(0, AcqRel) & ACTIVE != 0;
+        is_active || before % 2 == 1 || self.1.load(Acquire) != before
     }
 
     /// Only for the owning thread, which alone sets and clears ACTIVE while it is awake.

@@ -39,7 +39,7 @@ mod patience;
 mod stripe;
 mod thread_slot;
 
-pub use exclusive_lock::{ExclusiveLock, Survey};
+pub use exclusive_lock::{ExclusiveLock, Others, Survey};
 pub use patience::{Forever, Patience};
 pub use stripe::{StripeLock, Waiters};
 pub use thread_slot::{Signal, ThreadSlot};

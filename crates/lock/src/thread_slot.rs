@@ -1,6 +1,6 @@
 //! Thread slot: a thread's registration with the keyspace's locks, and the locks that it holds.
 
-use super::exclusive_lock::{ExclusiveLock, SlotWord};
+use super::exclusive_lock::{ExclusiveLock, Others, SlotWord};
 use super::patience::{Forever, Patience};
 use super::stripe::StripeLock;
 use std::cell::Cell;
@@ -245,8 +245,17 @@ impl ThreadSlot {
     /// stripe. Stays inactive if the patience is over.
     #[cold]
     fn back_off(&self, patience: &impl Patience) -> bool {
+        self.slot.steps_aside();
         self.exit();
-        self.slot.enter(patience)
+        let is_inside = self.slot.enter(patience);
+        self.slot.steps_aside();
+        is_inside
+    }
+
+    /// The other threads that may be within a command now, so that one that has not seen the
+    /// caller's last writes can be waited for.
+    pub fn others_within(&self) -> Others {
+        self.lock.others_within(&self.slot)
     }
 
     /// Sleeps while inactive, since the holder of the token may wait for all others to become
@@ -257,11 +266,13 @@ impl ThreadSlot {
             return true;
         }
         let inside = self.is_inside();
+        self.slot.steps_aside();
         self.exit();
         let taken = self.lock.token().lock(patience);
         if taken && inside {
             self.slot.enter(&Forever);
         }
+        self.slot.steps_aside();
         taken
     }
 

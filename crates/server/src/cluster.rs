@@ -28,6 +28,7 @@
 //! | `machine` | executor of commands that other members forward |
 //! | `waiters` | commands of other members' clients that are blocked here |
 //! | `remote_blocked` | commands of clients here that are blocked at other members |
+//! | `chains`, `loans` | transactions of several primaries, executed apart |
 //! | `jobs` | `FLUSHALL` and `WAIT`, which every primary executes for its slots |
 //! | `full` | members that have reached `maxmemory` |
 //! | `interests` | client tracking and keyspace events across members |
@@ -40,6 +41,7 @@
 
 mod agent;
 mod aside;
+mod chains;
 mod client_address;
 mod copy;
 mod entry;
@@ -55,6 +57,7 @@ mod jobs;
 mod keepers;
 mod leave;
 mod links;
+mod loans;
 mod logs;
 mod machine;
 mod phase;

@@ -71,9 +71,11 @@ impl World {
                     && self.members[usize::from(other)].machine.position(slot) >= at
             })
         };
+        // A client may have seen those changes, or a transaction that has other parts elsewhere.
+        let counts_alone = self.plan.acknowledge > 1 || self.plan.chains;
         self.plan.copies.is_none()
             || (0..GROUPS).map(group_begin).all(is_elsewhere)
-                && (self.plan.acknowledge < 2 || alone.iter().all(has_arrived))
+                && (!counts_alone || alone.iter().all(has_arrived))
     }
 
     /// Gives some groups another primary among their owners, or another importer.

@@ -11,7 +11,7 @@
 //! the attempt is refused. Slots are locked in the order of their primaries' numbers, those of one
 //! primary at once, so there is no deadlock, in no sequence of views.
 
-use super::{Host, Node, Reply};
+use super::{Host, Node, Reply, Route};
 use crate::chains::{Loan, Queued};
 use crate::decisions::{Attempt, without_reply};
 use crate::lanes::lane_of;
@@ -212,7 +212,11 @@ impl Node {
 
     /// Lends slots that are free, and executes transactions of which this node is the last primary.
     pub(super) fn advance_chains(&mut self, host: &mut dyn Host) {
-        let (mut at, mut blocked) = (0, Vec::new());
+        if self.chains.queue.is_empty() {
+            return;
+        }
+        let awaited = self.awaited_slots();
+        let (mut at, mut blocked) = (0, awaited.clone());
         while at < self.chains.queue.len() {
             let Queued { attempt, record, slots, locked, .. } = &self.chains.queue[at];
             let (attempt, record, slots, locked) =
@@ -241,12 +245,37 @@ impl Node {
             {
                 let queued = self.chains.take(at);
                 self.lend(queued, (&exec, lent), host);
-                (at, blocked) = (0, Vec::new());
+                (at, blocked) = (0, awaited.clone());
                 continue;
             }
             blocked.extend(slots);
             at += 1;
         }
+    }
+
+    /// Slots of commands that wait here for the end of loans: they are executed before the next
+    /// loan.
+    fn awaited_slots(&self) -> Vec<Slot> {
+        let mut awaited = Vec::new();
+        let mut add = |slots: &[Slot]| {
+            if self.is_on_loan(slots) {
+                awaited.extend_from_slice(slots);
+            }
+        };
+        for (.., record) in &self.parked {
+            if let Ok(Record::Exec(exec)) = Record::read(record) {
+                add(&exec.call.slots);
+            }
+        }
+        for queue in self.origin.queues.values() {
+            let waiting = queue.unsent().filter(|flight| !queue.is_behind_chain(flight.oseq));
+            let slots = waiting.map(|flight| &flight.call.slots);
+            slots
+                .filter(|slots| self.route(slots) == Route::Later)
+                .into_iter()
+                .for_each(|slots| add(slots));
+        }
+        awaited
     }
 
     /// Lends the keys of a transaction that has locked its slots, and passes it on.
@@ -265,7 +294,7 @@ impl Node {
             && !is_broken(Mutation::ExecuteChainTwice);
         let keys = match is_done {
             true => Err(Refusal::Before),
-            false => self.keys_to_lend(exec, &slots, host),
+            false => self.keys_to_lend((tag, exec), &slots, host),
         };
         let lent_bytes: usize = lent.iter().map(|keys| keys.group.len()).sum();
         let keys = keys.and_then(|keys| match keys.len() + lent_bytes <= self.limits.chain {
@@ -304,14 +333,12 @@ impl Node {
     /// ones, which the executor removes.
     fn keys_to_lend(
         &mut self,
-        exec: &Exec<'_>,
+        (tag, exec): (Tag, &Exec<'_>),
         slots: &[Slot],
         host: &mut dyn Host,
     ) -> Result<Vec<u8>, Refusal> {
         let mut keys = Vec::new();
-        if !host.keys_used(&exec.call, &mut keys) {
-            return Err(Refusal::Unsupported);
-        }
+        host.keys_used(tag, &exec.call, &mut keys)?;
         keys.retain(|(_, key)| slots.contains(&slot_of(key)));
         keys.sort_unstable();
         keys.dedup();
@@ -357,12 +384,22 @@ impl Node {
     ) {
         let groups: Vec<&[u8]> = lent.iter().map(|keys| keys.group).collect();
         let slots = &exec.call.slots;
-        let apart = host.execute_apart(attempt.tag, &exec.call, &groups);
-        let apart =
-            apart.filter(|apart| apart.changes.iter().all(|(slot, _)| slots.contains(slot)));
-        let Some(Apart { reply, changes }) = apart else {
-            self.end_loan(attempt);
-            return self.refuse(attempt, before, Refusal::Unsupported);
+        let limit = self.limits.chain;
+        let apart = host.execute_apart(attempt.tag, &exec.call, &groups).and_then(|apart| {
+            let Apart { reply, changes } = &apart;
+            let bytes: usize = changes.iter().map(|(_, group)| group.len()).sum();
+            match changes.iter().all(|(slot, _)| slots.contains(slot)) {
+                false => Err(Refusal::Unsupported),
+                true if bytes.max(reply.len()) > limit => Err(Refusal::TooLarge),
+                true => Ok(apart),
+            }
+        });
+        let Apart { reply, changes } = match apart {
+            Ok(apart) => apart,
+            Err(reason) => {
+                self.end_loan(attempt);
+                return self.refuse(attempt, before, reason);
+            }
         };
         let mut sorted = slots.clone();
         sorted.sort_unstable();

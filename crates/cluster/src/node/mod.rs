@@ -133,16 +133,27 @@ pub trait Host {
     /// Delivers a part of the copy that this node has requested. The last one completes it.
     fn copy(&mut self, part: &[u8], is_last: bool);
 
-    /// Adds the keys of a transaction of several primaries, with their databases. False if it may
-    /// use others too, or cannot be executed apart.
-    fn keys_used(&mut self, _: &Call<&[u8]>, _: &mut Vec<(u16, Vec<u8>)>) -> bool {
-        false
+    /// Adds the keys of a transaction of several primaries, with their databases.
+    ///
+    /// # Errors
+    /// If it may use others too or cannot be executed apart, or if this primary lacks memory for
+    /// its changes.
+    fn keys_used(
+        &mut self,
+        _: Tag,
+        _: &Call<&[u8]>,
+        _: &mut Vec<(u16, Vec<u8>)>,
+    ) -> Result<(), Refusal> {
+        Err(Refusal::Unsupported)
     }
 
     /// Executes a transaction in a scratch keyspace that has these keys alone, as groups of
-    /// effects. None if it cannot be executed there.
-    fn execute_apart(&mut self, _: Tag, _: &Call<&[u8]>, _: &[&[u8]]) -> Option<Apart> {
-        None
+    /// effects.
+    ///
+    /// # Errors
+    /// If it cannot be executed there.
+    fn execute_apart(&mut self, _: Tag, _: &Call<&[u8]>, _: &[&[u8]]) -> Result<Apart, Refusal> {
+        Err(Refusal::Unsupported)
     }
 
     /// Begins a loan: no thread begins another command of slots that [`LocalSlots`] does not give a
@@ -219,9 +230,12 @@ impl Reply {
             Reply::Refused(Refusal::TooLarge) => {
                 Some("ERR Keys of several members are too large for one transaction")
             }
-            Reply::Refused(Refusal::Unsupported) => {
-                Some("CROSSSLOT Keys of several members cannot be used together by this command")
-            }
+            Reply::Refused(Refusal::Unsupported) => Some(
+                "CROSSSLOT Keys of several members cannot be used together by this command, and by a script only if it declares them",
+            ),
+            Reply::Refused(Refusal::NoMemory) => Some(
+                "OOM command not allowed when used memory > 'maxmemory' at the primary of a key",
+            ),
         }
     }
 }
@@ -439,6 +453,18 @@ impl Node {
     /// Whether transactions of several primaries are executed.
     pub fn has_chains(&self) -> bool {
         self.limits.chains
+    }
+
+    /// Whether transactions of several primaries wait for slots here: the host has to call
+    /// [`Node::resume_pending`] soon.
+    pub fn has_queued_chains(&self) -> bool {
+        !self.chains.queue.is_empty()
+    }
+
+    /// Whether this node is the primary of one of these slots, and it is on loan. Commands of it
+    /// are executed after the loan.
+    pub fn is_on_loan(&self, slots: &[Slot]) -> bool {
+        slots.iter().any(|&slot| self.is_lent(slot))
     }
 
     /// Routes a command that only reads keys of these slots.

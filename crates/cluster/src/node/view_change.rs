@@ -2,6 +2,7 @@
 
 use super::{Host, Node, others};
 use crate::lanes::lane_of;
+use crate::local_slots::Placement;
 use crate::mutation::{Mutation, is_broken, is_endless};
 use crate::origin::{HeldAnswer, Sent};
 use crate::owners_recovery::Lost;
@@ -153,8 +154,9 @@ impl Node {
     pub(super) fn update_slot(&self, slot: Slot, is_owner: bool, may_order: bool) {
         let primary = self.primaries.of_slot(slot).filter(|_| may_order);
         let is_readable = !self.is_partial() || is_owner && self.holds(slot);
-        let is_readable = is_readable && !self.is_lent(slot);
-        self.local_slots.set(slot, primary, is_readable, self.takes_copies(slot));
+        let is_lent = self.is_lent(slot);
+        let (is_readable, has_copies) = (is_readable && !is_lent, self.takes_copies(slot));
+        self.local_slots.set(slot, Placement { primary, is_readable, has_copies, is_lent });
     }
 
     /// Sends the others the unstable records that this node has of dead members' lanes.
@@ -219,8 +221,10 @@ impl Node {
             self.number_parts(host);
             self.settle_loans();
             self.answer_chains();
-            self.advance_chains(host);
+            // Commands that waited for the end of a loan come before the next one.
             self.serve_parked(host);
+            self.flush(host);
+            self.advance_chains(host);
             self.ask_for_slots();
             let from: Vec<Identity> = self.inboxes.keys().copied().collect();
             for from in from {

@@ -179,7 +179,8 @@ petrel_persistence::codecs! {
         |out, _flags, decision| put_bytes(out, decision),
         |source| source.bytes.bytes(), [&b"d"[..], b"decision"];
     /// Reason to end an attempt of a transaction.
-    Reason: Refusal => Refusal, "byte: 0 moved, 1 busy, 2 too large, 3 executed before, 4 unsupported",
+    Reason: Refusal => Refusal,
+        "byte: 0 moved, 1 busy, 2 too large, 3 executed before, 4 unsupported, 5 no memory",
         |out, _flags, reason| out.push(reason as u8),
         |source| match source.bytes.byte()? {
             0 => Ok(Refusal::Moved),
@@ -187,9 +188,10 @@ petrel_persistence::codecs! {
             2 => Ok(Refusal::TooLarge),
             3 => Ok(Refusal::Before),
             4 => Ok(Refusal::Unsupported),
+            5 => Ok(Refusal::NoMemory),
             _ => Err(Malformed),
         },
-        [Refusal::Moved, Refusal::Before, Refusal::Unsupported];
+        [Refusal::Moved, Refusal::Before, Refusal::NoMemory];
     /// A reply, up to the end of the record.
     Reply: Option<&[u8]> => Option<&'a [u8]>,
         "the rest; with flag 0x80 the index of a frequent reply (byte); with flag 0x20 none",

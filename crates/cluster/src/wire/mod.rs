@@ -47,8 +47,9 @@ pub(crate) use record::{
 /// Number of lanes; a slot's lane is its low four bits.
 pub const LANES: usize = 16;
 
-/// Protocol version; 5 has commits of several slots where members hold only some.
-pub const VERSION: u64 = 5;
+/// Protocol version; 5 has commits of several slots where members hold only some, 6 transactions of
+/// several primaries.
+pub const VERSION: u64 = 6;
 
 /// Decodes and re-encodes the positions of a copy; none if the bytes are malformed. For the fuzz
 /// target.

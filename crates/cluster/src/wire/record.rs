@@ -236,6 +236,8 @@ pub enum Refusal {
     Before,
     /// A member cannot lend the keys of such a command.
     Unsupported,
+    /// A primary has reached its memory limit.
+    NoMemory,
 }
 
 petrel_persistence::records! {

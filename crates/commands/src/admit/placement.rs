@@ -9,7 +9,8 @@
 //!           else                     as below
 //!  Primary  all this node           runs here
 //!           one other node          forwarded; the connection continues (reply_slots.rs)
-//!           several                 split if it works on each key by itself, else CROSSSLOT
+//!           several                 split if it works on each key by itself, else forwarded: its
+//!                                   primaries lend their keys to one of them (apart.rs)
 //!  -        -                       agreed on by all members if marked so: FUNCTION LOAD
 //! ```
 //!
@@ -19,6 +20,7 @@
 //! Commands of a connection that share a hash slot take effect in order: a local command waits for
 //! forwarded ones, and forwarded ones stay in order on the way.
 
+use super::apart::{admit_transaction_apart, have_one_primary, may_wait};
 use super::copies::may_be_copied;
 use super::redis_cluster::{reads_at_once, shares_for};
 use super::supported::{admit_in_cluster, admit_log};
@@ -61,7 +63,7 @@ pub(crate) struct Forwarding {
 
 impl Forwarding {
     /// Creates calls that do not wait.
-    fn of(calls: Vec<Call>, merge: Merge) -> Self {
+    pub fn of(calls: Vec<Call>, merge: Merge) -> Self {
         let (places, tracked) = (Vec::new(), Tracked::default());
         Forwarding { calls, rest: None, merge, may_wait: false, places, tracked }
     }
@@ -338,9 +340,7 @@ impl Executor {
                 let may_wait = may_wait(command, request.args);
                 Forwarding { may_wait, ..Forwarding::of(vec![call], Merge::Only) }
             }
-            None => {
-                split(command, request.args, session, cluster).ok_or(Fail::SEVERAL_PRIMARIES)?
-            }
+            None => self.place_several(command, request.args, (session, cluster), slots)?,
         };
         forwarding.tracked = self.track_away(command, request.args, session, cluster)?;
         Ok(Verdict::Forward(Box::new(forwarding)))
@@ -374,7 +374,7 @@ impl Executor {
     }
 
     /// The arguments of a forwarded command.
-    fn args_to_forward(
+    pub(super) fn args_to_forward(
         &mut self,
         command: Command,
         args: &[&[u8]],
@@ -444,27 +444,28 @@ impl Executor {
             add_slots(command, request.args, cluster, &mut slots);
         }
         sort(&mut slots);
-        let primary = primary_of(&slots, cluster).ok_or(Fail::SEVERAL_PRIMARIES);
+        let primary = primary_of(&slots, cluster);
         let is_watch_lost = match primary {
-            Ok(Primary::Here) => away.is_some(),
-            Ok(Primary::At(_) | Primary::Changing) => !transaction.watched.is_empty(),
-            Err(_) => false,
+            Some(Primary::Here) => away.is_some(),
+            Some(Primary::At(_) | Primary::Changing) => !transaction.watched.is_empty(),
+            None => false,
         };
         if is_watch_lost {
             // The primary of the watched keys has changed since the watch began.
             return Ok(Verdict::Abandon);
         }
-        if only_reads && are_readable(&slots, cluster) {
+        // Slots of several primaries that are readable here are not of one moment.
+        if only_reads && have_one_primary(&slots, cluster) && are_readable(&slots, cluster) {
             self.note_shown(&slots, cluster);
             return Ok(Verdict::Run);
         }
-        let primary = primary?;
+        admit_transaction_apart(primary, transaction, &args)?;
         let rest = self.rest_of(&transaction.queued, session, cluster, host)?;
-        let waits = primary == Primary::Here
+        let waits = primary == Some(Primary::Here)
             && transaction.watched.is_empty()
             && self.waits_for_lease(cluster, &slots)
             && self.queue_to_forward(&transaction.queued, session, cluster, host).is_ok();
-        if primary == Primary::Here && !only_reads && !waits {
+        if primary == Some(Primary::Here) && !only_reads && !waits {
             self.admit_lease(cluster)?;
             self.note_shown(&slots, cluster);
             cluster.note_slots(&slots);
@@ -527,6 +528,10 @@ impl Executor {
         moment: Moment,
         cluster: &dyn Cluster,
     ) -> Result<Verdict, Fail> {
+        if self.apart.is_some() {
+            self.place_apart(command, request.args, session.db)?;
+            return Ok(Verdict::Run);
+        }
         admit_in_cluster(command)?;
         if self.is_no_part(command, session) {
             return Err(self.no_part(command));
@@ -649,14 +654,6 @@ pub(crate) fn add_slots(
     }
 }
 
-/// Whether a command may wait for its keys.
-fn may_wait(command: Command, args: &[&[u8]]) -> bool {
-    let spec = command.spec;
-    let says_so = || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block"));
-    spec.flags.contains(Flags::BLOCKING)
-        && (!spec.gate.contains(GateFlags::BLOCKS_BY_OPTION) || says_so())
-}
-
 pub(super) fn sort(slots: &mut Vec<HashSlot>) {
     slots.sort_unstable();
     slots.dedup();
@@ -709,7 +706,7 @@ impl Split {
 
 /// Splits a command that works on each key by itself into one call for each primary; `None` for
 /// other commands.
-fn split(
+pub(super) fn split(
     command: Command,
     args: &[&[u8]],
     session: &Session,

@@ -4,7 +4,7 @@ use super::Handle;
 use crate::state::locks::HeldStripes;
 use crate::state::stripe::StripeData;
 use crate::structures::key_hash::KeyHash;
-use petrel_lock::{Forever, Patience};
+use petrel_lock::{Forever, Others, Patience};
 
 impl Handle {
     /// True while the thread holds any stripe.
@@ -33,6 +33,12 @@ impl Handle {
             self.see_sinks();
         }
         locked
+    }
+
+    /// The other threads that may be within a command now: later commands see all writes that the
+    /// caller has made so far.
+    pub fn others_within(&self) -> Others {
+        self.locks.pass().others_within()
     }
 
     /// Locks the stripe of one key. The thread is in a batch and holds nothing.

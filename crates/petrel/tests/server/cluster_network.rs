@@ -3,9 +3,11 @@
 
 use petrel_netbed::{Host, Network, Path};
 
+use crate::bank::Bank;
 use crate::cluster::{
     FOUND, await_line, await_service, call, call_or_reconnect, count_meanwhile, join, scratch,
 };
+use crate::cluster_transactions::some_keys;
 use crate::harness::{Client, Server, eventually, petrel, show};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -184,6 +186,35 @@ fn a_member_that_no_other_hears_refuses_writes_and_comes_back() {
 #[test]
 fn a_member_that_hears_no_other_refuses_writes_and_comes_back() {
     cut_off(|network| [0, 1].into_iter().for_each(|from| network.set_path(from, 2, Path::CUT)));
+}
+
+#[test]
+fn transfers_between_primaries_survive_a_cut() {
+    let Some(cluster) = Cluster::start("2") else { return };
+    let members = &cluster.members;
+    let mut keys = Vec::new();
+    // Primaries move after the data.
+    eventually("each is a primary", || {
+        keys = members.iter().flat_map(|member| some_keys(member, 3)).collect();
+        keys.len() == 9
+    });
+    let bank = Bank::open(&mut cluster.client(0), keys);
+    let sockets: Vec<_> = members.iter().map(Server::socket).collect();
+    std::thread::scope(|scope| {
+        for (number, socket) in sockets.iter().enumerate() {
+            let bank = &bank;
+            scope.spawn(move || bank.work(socket, 100 * number));
+        }
+        bank.await_more(100);
+        cluster.network.set_paths_between(&[2], Path::CUT);
+        cluster.await_size(&[0, 1], 2);
+        bank.await_more(100);
+        cluster.network.set_all_paths(Path::default());
+        cluster.await_size(&[0, 1, 2], 3);
+        bank.await_more(100);
+        bank.close();
+    });
+    members.iter().for_each(|member| bank.check(member));
 }
 
 #[test]

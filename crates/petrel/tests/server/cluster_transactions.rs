@@ -1,5 +1,7 @@
-//! Commands and transactions over several hash slots of one primary, and its death meanwhile.
+//! Commands and transactions over several hash slots, of one primary or several, and the death of
+//! one meanwhile.
 
+use crate::bank::Bank;
 use crate::cluster::{FOUND, await_service, call, join, scratch, start};
 use crate::cluster_slots::have_shares;
 use crate::cluster_takeover::eventually;
@@ -48,6 +50,13 @@ fn ranges(server: &Server) -> Vec<(u64, u64)> {
 
 /// Keys of different slots of which a server is primary.
 fn own_keys(server: &Server, count: usize) -> Vec<String> {
+    let keys = some_keys(server, count);
+    assert_eq!(keys.len(), count, "{:?}", ranges(server));
+    keys
+}
+
+/// Like [`own_keys`], but fewer if there are fewer.
+pub fn some_keys(server: &Server, count: usize) -> Vec<String> {
     let (ranges, mut client) = (ranges(server), server.connect());
     let (mut keys, mut slots) = (Vec::new(), BTreeSet::new());
     // Of this many keys thousands are its own.
@@ -58,10 +67,10 @@ fn own_keys(server: &Server, count: usize) -> Vec<String> {
             keys.push(key);
         }
         if keys.len() == count {
-            return keys;
+            break;
         }
     }
-    panic!("{} of {count} keys in {ranges:?}", keys.len())
+    keys
 }
 
 #[test]
@@ -102,14 +111,62 @@ fn every_member_executes_commands_over_several_slots_of_one() {
             assert_eq!(call(&mut client, &format!("DEL {a}")), "1");
         }
     }
-    let (here, away) = (own_keys(&servers[0], 1), own_keys(&servers[1], 1));
+}
+
+#[test]
+fn every_member_executes_commands_over_several_primaries() {
+    let servers = members(CALM);
+    let keys: Vec<String> = servers[..3].iter().flat_map(|primary| own_keys(primary, 1)).collect();
+    let [a, b, c] = &keys[..] else { unreachable!() };
     for server in &servers {
-        let refused = call(&mut server.connect(), &format!("RENAME {} {}", here[0], away[0]));
-        assert!(
-            refused.contains("CROSSSLOT Keys in request belong to several members"),
-            "{refused}"
-        );
+        let mut client = server.connect();
+        for (command, reply) in [
+            (format!("MSETNX {a} 1 {b} 2"), "1"),
+            (format!("RENAME {a} {c}"), "OK"),
+            (format!("MSETNX {a} 1 {c} 3"), "0"),
+            (format!("BITOP AND {a} {b} {c}"), "1"),
+            (format!("DEL {a} {b} {c}"), "3"),
+            (format!("SADD {a} x y"), "2"),
+            (format!("SMOVE {a} {b} x"), "1"),
+            (format!("SUNIONSTORE {c} {a} {b}"), "2"),
+            (format!("SINTER {c} {b}"), "[x]"),
+            (format!("DEL {a} {b} {c}"), "3"),
+        ] {
+            assert_eq!(call(&mut client, &command), reply, "{command}");
+        }
+        let script = "return redis.call('INCR', KEYS[1]) + redis.call('INCR', KEYS[2])";
+        assert_eq!(client.text(&["EVAL", script, "2", a, b]), "2");
+        assert_eq!(call(&mut client, "MULTI"), "OK");
+        for command in [format!("INCR {a}"), format!("DEL {b}"), format!("GET {c}")] {
+            assert_eq!(call(&mut client, &command), "QUEUED");
+        }
+        assert_eq!(call(&mut client, "EXEC"), "[2 1 nil]");
+        assert_eq!(call(&mut client, &format!("DEL {a}")), "1");
     }
+}
+
+#[test]
+fn transfers_between_primaries_survive_the_death_of_one() {
+    const FLAGS: &str = "--cluster-node-timeout 8000 --cluster-copies 2 --appendonly yes";
+    let [founder, second, mut third, cache] = members(FLAGS);
+    let all = [&founder, &second, &third];
+    let keys = all.into_iter().flat_map(|primary| own_keys(primary, 3)).collect();
+    let bank = Bank::open(&mut founder.connect(), keys);
+    let sockets = [founder.socket(), second.socket(), third.socket(), cache.socket()];
+    std::thread::scope(|scope| {
+        for (number, socket) in sockets.iter().enumerate() {
+            let bank = &bank;
+            scope.spawn(move || bank.work(socket, 100 * number));
+        }
+        bank.await_more(200);
+        third.signal(libc::SIGKILL);
+        third.exit_code();
+        bank.await_more(200);
+        bank.close();
+    });
+    let third = start(third.into_scratch(), &format!("{} {FLAGS}", join(&founder)));
+    eventually("each member has its share", || have_shares(&[&founder, &second, &third], 2));
+    [&founder, &second, &third, &cache].into_iter().for_each(|server| bank.check(server));
 }
 
 /// Increments all keys in one transaction. None if the connection has ended.

@@ -10,6 +10,7 @@ mod backup;
 mod backup_log;
 #[cfg(feature = "object-store")]
 mod backup_s3;
+mod bank;
 mod blocking;
 mod book;
 #[cfg(feature = "object-store")]

@@ -7,6 +7,7 @@
 use super::full::ShownFull;
 use super::jobs::Job;
 use super::links::Linked;
+use super::loans::Loans;
 use super::logs::PendingWaits;
 use super::machine::Machine;
 use super::state::answering::Answering;
@@ -121,6 +122,8 @@ pub(super) struct Agent {
     pub(super) interests: Interests,
     /// Whether the other members were notified that this server keeps data on disk.
     keeps_data: bool,
+    /// Time of the last review of transactions of several primaries.
+    pub(super) reviewed: Option<Instant>,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
     /// Time of the last [`Agent::collect_memory`].
@@ -137,7 +140,8 @@ impl Agent {
         let Admission { identity, view, members } = admission;
         let has_data = membership.may_begin_with_own_data(identity, &view, &members);
         let acknowledge = membership.acknowledge;
-        let (limits, own) = (Limits { acknowledge, ..Limits::default() }, membership.own.clone());
+        let limits = Limits { acknowledge, chains: true, ..Limits::default() };
+        let own = membership.own.clone();
         let node = ClusterNode::with(identity, View::clone(&view), limits, own);
         let mut node = if has_data { node } else { node.without_data() };
         node.set_extents(membership.extents.lock().clone());
@@ -146,6 +150,7 @@ impl Agent {
         *membership.state.lock() = State { me: Some(identity), view, members, ..State::default() };
         let AgentResources { mut machine, transport, tasks, poll } = resources;
         machine.own = identity;
+        machine.loans = Loans::default();
         machine.lanes = Some(node.lanes().clone());
         machine.pending_waits = PendingWaits::default();
         membership.known_logs.begin();
@@ -158,6 +163,7 @@ impl Agent {
             interests,
             has_news: false,
             keeps_data: false,
+            reviewed: None,
             replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
             collected: None,
             machine,
@@ -260,6 +266,7 @@ impl Agent {
         self.answer_logs();
         self.attend_known_logs();
         self.end_watches(unwatched, has_taken_all);
+        self.attend_chains();
         self.attend_away();
         self.log_extents();
         self.machine.end_turn();
@@ -305,6 +312,7 @@ impl Agent {
         let is_waiting = |linked: &Linked| linked.is_early() || linked.pipe.is_blocked();
         let has_to_retry =
             !self.deferred.is_empty() || self.linked.values().any(is_waiting) || self.copies_go_on;
+        let has_to_retry = has_to_retry || self.node.has_queued_chains();
         let has_to_retry = has_to_retry || self.membership.is_renewing();
         let pause = if has_to_retry {
             RETRY_PAUSE
@@ -410,6 +418,8 @@ impl Agent {
             Route::Here | Route::Apart => Routability::Open,
             Route::At(primary) if self.node.is_linked(primary) => Routability::Open,
             Route::At(_) => Routability::Closed(Fail::PRIMARY_UNREACHABLE),
+            // It is executed after the loan, before the next one.
+            Route::Later if self.node.is_on_loan(&call.slots) => Routability::Open,
             Route::Later => Routability::Closed(Fail::PRIMARY_CHANGING),
             Route::Nowhere => Routability::Closed(Fail::SLOT_UNSERVED),
         }

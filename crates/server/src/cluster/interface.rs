@@ -277,7 +277,7 @@ impl Cluster for Membership {
     fn slots_by_primary(&self) -> Option<Vec<Vec<HashSlot>>> {
         let mut primaries: BTreeMap<_, Vec<HashSlot>> = BTreeMap::new();
         for slot in 0..SLOTS {
-            primaries.entry(self.own.primary(slot)?).or_default().push(slot);
+            primaries.entry(self.own.assigned_primary(slot)?).or_default().push(slot);
         }
         Some(primaries.into_values().collect())
     }
@@ -285,7 +285,7 @@ impl Cluster for Membership {
     fn primaries(&self) -> Option<Vec<HashSlot>> {
         let mut primaries = [None; NODES_MAX];
         for slot in 0..SLOTS {
-            let primary = usize::from(self.own.primary(slot)?.0);
+            let primary = usize::from(self.own.assigned_primary(slot)?.0);
             primaries.get_mut(primary)?.get_or_insert(slot);
         }
         Some(primaries.into_iter().flatten().collect())

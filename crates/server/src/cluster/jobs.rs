@@ -39,8 +39,9 @@ pub(super) struct Job {
 }
 
 pub(super) enum Work {
-    /// Removes keys of some slots, of this database and those behind it.
-    Flush { db: u16, last_db: u16, cursor: Cursor, slots: SlotSet },
+    /// Removes keys of some slots, of this database and those behind it. Keys of slots on loan are
+    /// left to another walk.
+    Flush { db: u16, last_db: u16, cursor: Cursor, slots: SlotSet, has_left: bool },
     /// Looks for the keys of some slots in a database.
     Keys { db: u16, cursor: Cursor, slots: SlotSet, found: Found },
     /// Waits until this number of members has applied these positions of all lanes.
@@ -146,7 +147,7 @@ impl Job {
                 false => (0, databases - 1),
             };
             let slots = call.slots.iter().copied().collect();
-            Work::Flush { db, last_db, cursor: Cursor::default(), slots }
+            Work::Flush { db, last_db, cursor: Cursor::default(), slots, has_left: false }
         };
         let slots = call.slots[..].into();
         Ok(Job { tag, slots, epoch: 0, work, is_cancelled: false })
@@ -219,15 +220,15 @@ impl Agent {
                 }
                 (*cursor == Cursor::default()).then(|| found.reply())
             }
-            Work::Flush { db, last_db, cursor, slots } => {
+            Work::Flush { db, last_db, cursor, slots, has_left } => {
                 if lanes.bytes() > BACKLOG_MAX {
                     return None;
                 }
-                let Some(next) = self.machine.remove_some(*db, *cursor, slots) else {
+                let Some((next, left)) = self.machine.remove_some(*db, *cursor, slots) else {
                     return error(&Fail::SLOT_UNSERVED);
                 };
-                *cursor = next;
-                if *cursor != Cursor::default() {
+                (*cursor, *has_left) = (next, *has_left || left);
+                if *cursor != Cursor::default() || std::mem::take(has_left) {
                     return None;
                 }
                 *db += 1;
@@ -269,8 +270,9 @@ impl Machine {
     }
 
     /// Removes some keys of a database, in these slots with this member as primary. Returns the
-    /// cursor to continue at; `None` without the lease.
-    fn remove_some(&mut self, db: u16, cursor: Cursor, slots: &SlotSet) -> Option<Cursor> {
+    /// cursor to continue at, and whether keys of slots on loan were left; `None` without the
+    /// lease.
+    fn remove_some(&mut self, db: u16, cursor: Cursor, slots: &SlotSet) -> Option<(Cursor, bool)> {
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
             self.exec.end();
@@ -280,9 +282,13 @@ impl Machine {
         let membership = self.membership.clone();
         let ks = &mut self.exec.ks;
         let is_own = |key: &[u8]| petrel_keyspace::Ownership::is_primary(&*membership, key);
+        let mut has_left = false;
         let each = |view: petrel_keyspace::View<'_>| {
-            if slots.contains(slot_of(view.key())) && is_own(view.key()) {
-                keys.push(view.key().to_vec());
+            let slot = slot_of(view.key());
+            match slots.contains(slot) {
+                true if is_own(view.key()) => keys.push(view.key().to_vec()),
+                true => has_left |= membership.own.is_lent(slot),
+                false => {}
             }
         };
         let next = ks.scan_unless(db, cursor, KEYS_PER_TURN, &|_| false, each, || false);
@@ -300,6 +306,6 @@ impl Machine {
         }
         self.exec.end();
         self.note_need();
-        Some(next.unwrap_or(cursor))
+        Some((next.unwrap_or(cursor), has_left))
     }
 }

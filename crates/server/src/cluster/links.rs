@@ -218,7 +218,10 @@ impl Agent {
     pub(super) fn send(&mut self) -> bool {
         let (mut has_sent, mut lost, now) = (false, Vec::new(), Instant::now());
         let linked = self.linked.len();
-        self.node.want_acks(self.machine.jobs.iter().any(|job| job.wants_acks(linked)));
+        let jobs = &self.machine.jobs;
+        let wants_acks =
+            self.node.has_queued_chains() || jobs.iter().any(|job| job.wants_acks(linked));
+        self.node.want_acks(wants_acks);
         let mut bytes = std::mem::take(&mut self.sent);
         for (&number, linked) in &mut self.linked {
             let pipe = &mut linked.pipe;

@@ -2,6 +2,7 @@
 //! user's permissions were asked where the client is.
 
 use super::jobs::Job;
+use super::loans::{Loans, Scratch};
 use super::logs::PendingWaits;
 use super::state::copy::Incoming;
 use super::state::membership::{Membership, NODES_MAX, count};
@@ -13,8 +14,8 @@ use crate::state::pubsub::ChannelKind;
 use crate::state::tracking::writers::away;
 use bytes::Bytes;
 use petrel_cluster::node::GroupError;
-use petrel_cluster::wire::{Tag, Texts, WaitEnd};
-use petrel_cluster::{Call, Executed, Host, Identity, Lanes, Node, Slot as ClusterSlot};
+use petrel_cluster::wire::{Refusal, Tag, Texts, WaitEnd};
+use petrel_cluster::{Apart, Call, Executed, Host, Identity, Lanes, Node, Slot as ClusterSlot};
 use petrel_commands::acl::{User, Users};
 use petrel_commands::aux_state::NamedForm;
 use petrel_commands::{Answer, Command, Execution, Executor, Fail, Request, Session, transactions};
@@ -55,6 +56,10 @@ pub(super) struct Machine {
     need: u64,
     /// Received part of a copy of another member's data.
     pub incoming: Incoming,
+    /// Loans to transactions of several primaries.
+    pub loans: Loans,
+    /// The keyspace in which such transactions are executed, after the first.
+    pub scratch: Option<Box<Scratch>>,
 }
 
 /// Whether every primary executes a command that was forwarded for its share, in steps.
@@ -101,6 +106,8 @@ impl Machine {
             shared: Vec::new(),
             need: 0,
             incoming: Incoming::default(),
+            loans: Loans::default(),
+            scratch: None,
         }
     }
 
@@ -208,6 +215,15 @@ impl Machine {
         let changed = self.exec.end_draft();
         self.exec.end();
         (reply, changed)
+    }
+
+    /// The session of a transaction.
+    pub(super) fn session_of(&self, call: &Call<&[u8]>) -> Session {
+        let mut session = Session::new(true);
+        session.become_user(Some(self.user.clone()));
+        session.db = call.db;
+        session.protocol = if call.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        session
     }
 
     fn begin_job(
@@ -413,6 +429,42 @@ impl Host for Machine {
             return None;
         }
         self.end_wait_here(tag, end)
+    }
+
+    fn keys_used(
+        &mut self,
+        tag: Tag,
+        call: &Call<&[u8]>,
+        keys: &mut Vec<(u16, Vec<u8>)>,
+    ) -> Result<(), Refusal> {
+        self.keys_apart(call, keys)?;
+        if call.tracks && tag.origin != self.own {
+            self.remember_readers(tag.origin, keys);
+        }
+        Ok(())
+    }
+
+    fn execute_apart(
+        &mut self,
+        tag: Tag,
+        call: &Call<&[u8]>,
+        lent: &[&[u8]],
+    ) -> Result<Apart, Refusal> {
+        count(&self.membership.figures.served, 1);
+        count(&self.membership.figures.peer(tag.origin.node.0).served, 1);
+        self.run_apart(call, lent)
+    }
+
+    fn apply_part(&mut self, _: Tag, groups: &[&[u8]]) -> Result<(), GroupError> {
+        self.make_part(groups)
+    }
+
+    fn begin_loan(&mut self) -> u64 {
+        self.begins_loan()
+    }
+
+    fn may_lend(&mut self, number: u64) -> bool {
+        self.may_begin(number)
     }
 
     fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]) {

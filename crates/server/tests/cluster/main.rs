@@ -1,6 +1,7 @@
 //! Several servers in one process as members of a cluster, over a simulated network with delays and
 //! broken links.
 
+mod apart;
 mod arrays;
 mod aux_states;
 mod bench;

@@ -268,7 +268,7 @@ fn what_is_not_there_says_so() {
     let elsewhere = "is not supported in a cluster at keys whose primary is another node";
     let migrate = error(&client.call(&format!("MIGRATE 127.0.0.1 1 {away} 0 100")));
     assert_eq!(migrate, format!("ERR MIGRATE {elsewhere}"));
-    let crossing = format!("RENAME {here} {away}");
+    let crossing = format!("BLPOP {here} {away} 0");
     let crossing = error(&client.call(&crossing));
     assert_eq!(
         crossing,

@@ -57,8 +57,50 @@ fn scripts_write_at_home_only() {
     // Both of them read.
     let script = format!("return redis.call('GET', '{away}')");
     assert_eq!(call(&mut client, &["EVAL", &script, "0"]), Value::Null);
-    let crossing = call(&mut client, &["EVAL", COUNT, "2", &here, &away]);
-    assert!(error(&crossing).starts_with("CROSSSLOT"));
+}
+
+#[test]
+fn scripts_use_keys_of_several_primaries() {
+    let members = Members::start(3, DELAY);
+    for node in 0..3 {
+        let mut client = members.client(node);
+        let [a, b, c] = [0, 1, 2].map(|of| key_at((of + node) % 3, 3, "s"));
+        let keys = ["2", &a, &b];
+        let text = "redis.call('SET', KEYS[1], ARGV[1]) \
+                    return redis.call('APPEND', KEYS[2], redis.call('GET', KEYS[1]))";
+        let eval = |client: &mut Client, text: &str, args: &[&str]| {
+            call(client, &[&["EVAL", text][..], &keys, args].concat())
+        };
+        assert_eq!(eval(&mut client, text, &["two"]), Value::Integer(3));
+        let Value::Bulk(sum) = call(&mut client, &["SCRIPT", "LOAD", text]) else { panic!() };
+        let sum = String::from_utf8(sum.to_vec()).unwrap();
+        let again = call(&mut client, &["EVALSHA", &sum, "2", &a, &b, "x"]);
+        assert_eq!(again, Value::Integer(4));
+        // Changes of a script before its error stay, as in Redis.
+        let text = "redis.call('SET', KEYS[1], '1') return redis.call('LPUSH', KEYS[2], '1')";
+        assert!(error(&eval(&mut client, text, &[])).starts_with("WRONGTYPE"));
+        assert_eq!(call(&mut client, &["MGET", &a, &b]), array(["1", "twox"]));
+        // Nothing stays of one that uses other keys, or more than keys.
+        for stray in [format!("'SET', '{c}', '2'"), "'PUBLISH', 'a', 'b'".into(), "'DBSIZE'".into()]
+        {
+            let text = format!("redis.call('SET', KEYS[1], '2') return redis.pcall({stray})");
+            let refused = error(&eval(&mut client, &text, &[]));
+            assert!(refused.starts_with("CROSSSLOT"), "{refused}");
+        }
+        assert_eq!(call(&mut client, &["MGET", &a, &b]), array(["1", "twox"]));
+        let inside = [
+            call(&mut client, &["MULTI"]),
+            call(&mut client, &["EVAL", "return redis.call('INCR', KEYS[1])", "1", &a]),
+            call(&mut client, &["EVAL", "return redis.call('DEL', KEYS[1])", "1", &b]),
+            call(&mut client, &["EXEC"]),
+        ];
+        assert_eq!(inside[3], Value::Array(vec![Value::Integer(2), Value::Integer(1)]));
+        assert_eq!(call(&mut client, &["DEL", &a, &b]), Value::Integer(1));
+    }
+}
+
+fn array<const N: usize>(texts: [&str; N]) -> Value {
+    Value::Array(texts.map(bulk).into())
 }
 
 #[test]

@@ -190,18 +190,6 @@ fn transactions_and_scripts() {
             members.await_reply(owner, &format!("GET {a}"), &bulk("w"));
             members.await_reply(owner, &format!("GET {b}"), &bulk("w"));
         }
-        // Keys of two members.
-        let [away, ..] = keys(2, &format!("t{node}"));
-        let text = "CROSSSLOT Keys in request belong to several members";
-        for command in [format!("RENAME {a} {away}"), format!("MSETNX {a} 1 {away} 2")] {
-            assert!(error(&client.call(&command)).starts_with(text), "{command}");
-        }
-        assert!(
-            error(&multi(&mut client, &[format!("INCR {a}"), format!("INCR {away}")]))
-                .contains(text)
-        );
-        let script = call(&mut client, &["EVAL", "return 1", "2", &a, &away]);
-        assert!(error(&script).starts_with(text));
     }
 }
 

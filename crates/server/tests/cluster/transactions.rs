@@ -41,20 +41,10 @@ fn transactions_run_where_their_keys_are() {
 }
 
 #[test]
-fn transactions_have_one_home() {
+fn transactions_refuse_what_cannot_be_a_part() {
     let members = Members::start(2, DELAY);
     let (here, away) = (key_at(0, 2, "tx"), key_at(1, 2, "tx"));
     let mut client = members.client(0);
-    let writes = [format!("INCR {here}"), format!("INCR {away}")];
-    let commands = ["MULTI".into(), writes[0].clone(), writes[1].clone(), "EXEC".into()];
-    let replies = client.pipeline(&commands);
-    assert_eq!(
-        error(&replies[3]),
-        "EXECABORT Transaction discarded because of: CROSSSLOT Keys in request belong to several members of the cluster: let them share a hash tag, as {user}:a and {user}:b"
-    );
-    // Reads alone run here.
-    let commands = ["MULTI".into(), format!("GET {here}"), format!("GET {away}"), "EXEC".into()];
-    assert_eq!(client.pipeline(&commands)[3], Value::Array(vec![Value::Null, Value::Null]));
     // An unsupported command aborts the transaction.
     let load = "FUNCTION LOAD text";
     let commands = ["MULTI".into(), load.into(), format!("INCR {away}"), "EXEC".into()];
