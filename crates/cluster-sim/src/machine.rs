@@ -1,6 +1,7 @@
 //! Keyspace, executor and simulated clock of a node.
 
 mod apart;
+mod caching;
 mod data;
 mod shares;
 
@@ -10,16 +11,17 @@ use crate::names::{DbKey, FLUSH, parse, slots_of, tagged};
 use crate::witness::{Held, Spread, Witness};
 use crate::workload::is_flush;
 use apart::Scratch;
+use caching::Caching;
 use petrel_cluster::lanes::{Served, record_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
 use petrel_cluster::wire::{Refusal, Tag, WaitEnd};
-use petrel_cluster::{Apart, Call, Executed, FROM_PEERS, Identity, SLOTS, slot_of};
+use petrel_cluster::{Apart, Call, Executed, FROM_PEERS, Identity, Lanes, SLOTS, slot_of};
 use petrel_commands::{
     Answer, Blocked, Command, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
     Ticket, WaitEnd as End, transactions,
 };
 use petrel_keyspace::{
-    Cleared, Effect, EffectHead, EffectSink, Handle, Keyspace, Options, Ownership, Published,
+    Cleared, Effect, EffectHead, EffectSink, Handle, Key, Keyspace, Options, Ownership, Published,
     Removal, SinkSource,
 };
 use petrel_resp::{RespWriter, Value};
@@ -47,6 +49,8 @@ struct CommandHost {
     served: Vec<Arc<Waiter>>,
     /// Blocked commands that this node had forwarded to itself, with their replies.
     ended: Vec<(Arc<Waiter>, Vec<u8>)>,
+    /// The tracking client.
+    caching: Caching,
 }
 
 /// A forwarded command that is blocked, or may be.
@@ -83,6 +87,11 @@ impl Host for CommandHost {
     }
 
     fn discard(&mut self, _: Cleared) {}
+
+    fn invalidate(&mut self, ks: &mut Handle, _: Option<&mut dyn petrel_resp::Reply>) {
+        let taken = ks.take_invalidations();
+        self.caching.deliver(self.own, &taken, ks);
+    }
 
     fn ticket(&mut self) -> Option<Ticket> {
         Some(self.may_wait.clone()?)
@@ -244,6 +253,7 @@ impl Machine {
                 waiting: BTreeMap::new(),
                 served: Vec::new(),
                 ended: Vec::new(),
+                caching: Caching::default(),
             },
             scratch: Scratch::new(seed),
             may_misfit: false,
@@ -274,6 +284,11 @@ impl Machine {
         }
         self.own = Some(ownership);
         self.set_sinks(Some(sinks));
+    }
+
+    /// Sets the lanes by which other nodes are notified of changes.
+    pub fn notify_by(&mut self, lanes: Arc<Lanes>) {
+        self.host.caching.lanes = Some(lanes);
     }
 
     /// Sets the sinks of commits.
@@ -515,6 +530,7 @@ impl Machine {
 
     /// Reports this node's changes since the last call to the witness.
     pub fn report(&mut self) {
+        self.deliver_invalidations();
         let (own, spread) = match self.commits.lock() {
             Ok(mut commits) => {
                 commits.slots.clear();
@@ -648,6 +664,7 @@ impl ClusterHost for Machine {
         let client = (tag.origin, call.client);
         *reply = self.run_of(client, call.db, call.is_transaction, &call.commands);
         self.host.may_wait = None;
+        self.track_for(tag.origin, call);
         let changed = self.commits.lock().is_ok_and(|commits| !commits.own.is_empty());
         self.report();
         let done = (&call.slots[..], changed, self.now_ms);
@@ -674,6 +691,14 @@ impl ClusterHost for Machine {
         if let Some(watched) = self.watches.remove(&(origin, client >> 16)) {
             self.abandon(watched.session);
         }
+    }
+
+    fn changed(&mut self, _: bool, _: Option<u64>, _: u16, key: &[u8]) {
+        let ks = &mut self.exec.ks;
+        ks.enter();
+        ks.invalidate_read(Key { bytes: key, hash: ks.hash(key) });
+        ks.exit();
+        self.deliver_invalidations();
     }
 
     fn publish(&mut self, _: bool, channel: &[u8], payload: &[u8]) {

@@ -49,6 +49,8 @@ pub struct Outcome {
     pub messages: u64,
     /// Acknowledgements compared with the applied position.
     pub acknowledged: u64,
+    /// Cached values compared at rest.
+    pub cached: u64,
     /// Stops of all members that their logs would survive.
     pub stops: u64,
     /// Hash of the final contents; equal for runs with the same seed.
@@ -84,6 +86,7 @@ impl Outcome {
         self.flushes += other.flushes;
         self.messages += other.messages;
         self.acknowledged += other.acknowledged;
+        self.cached += other.cached;
         self.stops += other.stops;
     }
 
@@ -94,8 +97,8 @@ impl Outcome {
              {} views, {} deaths, {} joins ({} loaded, {} given up), {} links broken, \
              {} unknown ({} unreachable), {} blocked ({} forwarded again), \
              {} transactions of watching clients ({} refused), {} flushes, {} messages, \
-             {} acknowledgements compared, {} transactions of several primaries ({} answered, {} parts), \
-             logs compared {} times",
+             {} acknowledgements compared, {} cached values compared, \
+             {} transactions of several primaries ({} answered, {} parts), logs compared {} times",
             self.steps,
             self.replies,
             self.reads,
@@ -118,6 +121,7 @@ impl Outcome {
             self.flushes,
             self.messages,
             self.acknowledged,
+            self.cached,
             self.chains[0],
             self.chains[1],
             self.chains[2],

@@ -99,6 +99,8 @@ impl Member {
         connections: Vec<Connection>,
         skew_ms: i64,
     ) -> Self {
+        let mut machine = machine;
+        machine.notify_by(core.lanes().clone());
         let (is_alive, has_data, paused_until) = (true, true, 0);
         let (away, parked) = (BTreeMap::new(), BTreeSet::new());
         Member {
@@ -538,6 +540,10 @@ impl World {
             member.record_alone(view);
         }
         let adopted = member.core.begin_view(view.clone());
+        if member.core.has_missed_changes() {
+            member.machine.forget_cached();
+        }
+        member.machine.forget_readers(is_member);
         member.send_back(dismissed);
         member.core.resume_pending(&mut member.machine);
         member.machine.report();

@@ -80,7 +80,7 @@ fn nothing_is_found_where_few_members_hold_a_slot() {
     println!("{}", sum.figures());
     assert!(sum.reads > 1000 && sum.forwarded > 1000 && sum.deaths > 0 && sum.loaded > 10);
     assert!(sum.near > 100 && sum.messages > 1000 && sum.acknowledged > 100);
-    assert!(sum.spread > 500);
+    assert!(sum.spread > 500 && sum.cached > 300);
 }
 
 #[test]
@@ -162,7 +162,9 @@ fn plan_of(name: &str, fault: Fault) -> Plan {
     };
     let of_two = Plan { copies: Some(2), acknowledge: 2, ..plan };
     match name {
-        "drop-while-loading" | "keep-copies" | "forget-early" => Plan { copies: Some(2), ..plan },
+        "drop-while-loading" | "keep-copies" | "keep-readers" | "forget-early" => {
+            Plan { copies: Some(2), ..plan }
+        }
         "answer-alone" | "show-unsafe" | "ignore-kept" => of_two,
         "append-anyway" => Plan { seed: 30, ops: 1500, copies: Some(3), deaths: 2, ..of_two },
         "forget-past-owners" => Plan { seed: 200, ..of_two },

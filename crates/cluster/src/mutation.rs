@@ -27,7 +27,7 @@ pub enum Mutation {
     RepeatMessages,
     /// A node reports that it has no copy of a key while it awaits one.
     ForgetEarly,
-    /// Clients keep what they have read of keys whose slots get another primary.
+    /// Clients keep cached values of slots that get another primary.
     KeepReaders,
     /// Replies do not wait until another owner has applied the changes that they depend on.
     AnswerAlone,

@@ -164,7 +164,8 @@ pub trait Cluster: Send + Sync {
     /// be read while its stripe is locked. A missing key may exist elsewhere.
     fn has_copies(&self, slot: HashSlot) -> bool;
 
-    /// Whether clients hear of changes of keys that this node does not hold (`CLIENT TRACKING`).
+    /// Whether clients are notified of changes of keys that this node does not hold
+    /// (`CLIENT TRACKING`).
     fn tracks_away(&self) -> bool {
         false
     }

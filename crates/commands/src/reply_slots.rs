@@ -51,7 +51,7 @@ struct Remote {
     after: Vec<u8>,
     /// The reply is not sent.
     is_dropped: bool,
-    /// The client caches what it reads: invalidations follow the reply.
+    /// The client caches the reply: invalidations follow it.
     is_cached: bool,
 }
 

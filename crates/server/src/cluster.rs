@@ -31,7 +31,7 @@
 //! | `chains`, `loans` | transactions of several primaries, executed apart |
 //! | `jobs` | `FLUSHALL` and `WAIT`, which every primary executes for its slots |
 //! | `full` | members that have reached `maxmemory` |
-//! | `interests` | changes elsewhere that clients here want to hear of |
+//! | `interests` | client tracking and keyspace events across members |
 //! | `function_echoes` | changes of libraries that a client sends to every member |
 //! | `functions` | function libraries, which all members agree on |
 //! | `leave` | shutdown: other members take over its hash slots first |

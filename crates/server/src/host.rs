@@ -109,8 +109,8 @@ pub struct ServerHost {
     pub(crate) held: InvalidationQueue,
     /// Client of the current command, if it belongs to another member.
     pub(crate) caller: Option<Arc<Caller>>,
-    /// Number of the client of another member that makes the present changes, if it does not want
-    /// to hear of them.
+    /// Number of the client of another member that makes the present changes, if it is not to be
+    /// notified of them.
     pub(crate) writer: Option<u64>,
     /// Classes of keyspace events that clients of other members want, as of the beginning of the
     /// turn.

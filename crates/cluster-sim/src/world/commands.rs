@@ -62,7 +62,17 @@ pub(super) fn start(
                 let only_reads = !op.reads.is_empty();
                 let wants_copies = only_reads && !is_transaction && slots.len() == 1;
                 let call = Call { slots, db, is_transaction, client, commands, ..Call::default() };
-                let call = Call { wants_copies, ..call };
+                // Copies that arrive would invalidate the keys.
+                let is_known = match route {
+                    Route::At(primary) => member.core.knows_interests().contains(primary),
+                    _ => route == Route::Here,
+                };
+                let tracks = only_reads && is_known && caches(member, token);
+                if tracks {
+                    member.machine.begin_caching(Some(token), &op.reads);
+                }
+                let wants_copies = wants_copies && !tracks;
+                let call = Call { wants_copies, tracks, ..call };
                 let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
                 let tag = Tag { origin: identity, slot, oseq };
                 member.away.insert(token, (connection, tag));
@@ -71,14 +81,19 @@ pub(super) fn start(
             _ => None,
         };
     }
-    execute_here(member, client, op, witness)
+    execute_here(member, (client, token), op, witness)
+}
+
+/// Whether the command of this token is one of a client that caches what it reads.
+fn caches(member: &Member, token: u64) -> bool {
+    member.core.is_partial() && token.is_multiple_of(3)
 }
 
 /// Executes a client's command at its node; the reply waits until the changes that it shows are
 /// safe.
 fn execute_here(
     member: &mut Member,
-    client: Option<u64>,
+    (client, token): (Option<u64>, u64),
     op: &Op,
     witness: &Rc<RefCell<Witness>>,
 ) -> Option<State> {
@@ -111,6 +126,10 @@ fn execute_here(
         let content = content_of(op, at, key, &value);
         let is_primary = member.machine.is_primary(petrel_cluster::slot_of(key));
         let key = (*db, key.clone());
+        if caches(member, token) {
+            member.machine.begin_caching(None, std::slice::from_ref(&key));
+            member.machine.cache(None, key.clone(), content.clone());
+        }
         seen.push(witness.borrow_mut().read(identity, (&key, &content), now_ms, is_primary));
     }
     if member.machine.wrong == Some(Fault::ReadsUnsafe) {
@@ -159,6 +178,7 @@ pub(super) fn take_replies(
             witness.borrow_mut().violation(format!("an answer to no command: {token}"));
             continue;
         };
+        cache_reply(member, (connection, token), &reply);
         let pending = member.connections[connection].pending.iter_mut();
         let mut pending = pending.filter(|pending| pending.token == token);
         let Some(pending) = pending.next() else { continue };
@@ -180,6 +200,23 @@ pub(super) fn take_replies(
         };
     }
     has_replies
+}
+
+/// Lets the client that caches the reply to a forwarded command do so.
+fn cache_reply(member: &mut Member, (connection, token): (usize, u64), reply: &Reply) {
+    if !member.machine.is_caching(token) {
+        return;
+    }
+    let pending = member.connections[connection].pending.iter();
+    let op = pending.into_iter().find(|pending| pending.token == token).map(|it| it.op.clone());
+    if let (Reply::Bytes(reply), Some(op)) = (reply, op) {
+        let value = parse(reply);
+        for (at, (db, key)) in op.reads.iter().enumerate() {
+            let content = content_of(&op, at, key, &value);
+            member.machine.cache(Some(token), (*db, key.clone()), content);
+        }
+    }
+    member.machine.end_caching(token);
 }
 
 /// Checks the result of a read that the primary has executed.

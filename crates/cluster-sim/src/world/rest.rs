@@ -64,6 +64,7 @@ impl World {
             self.witness.borrow_mut().compare(me, &held, is_primary, may_copy);
         }
         self.compare_copy_holders(&alive);
+        self.compare_cached(&alive);
         self.witness.borrow_mut().compare_logs(Node(alive[0]));
     }
 
@@ -82,6 +83,30 @@ impl World {
                         "at rest node {} does not know that node {node} has a copy of {}",
                         primary.0,
                         key.escape_ascii()
+                    );
+                    self.witness.borrow_mut().violation(text);
+                }
+            }
+        }
+    }
+
+    /// Checks that clients have cached the present values.
+    fn compare_cached(&mut self, alive: &[u16]) {
+        for &node in alive {
+            for (key, cached) in self.members[usize::from(node)].machine.cached() {
+                self.outcome.cached += 1;
+                let primary = self.latest().slots.primary(slot_of(&key.1));
+                let Some(primary) = primary.filter(|primary| alive.contains(&primary.0)) else {
+                    continue;
+                };
+                let machine = &mut self.members[usize::from(primary.0)].machine;
+                let (content, expiry) = machine.content(&key);
+                // An expired key that its primary has not removed yet.
+                let is_late = !cached.is_there() && expiry.is_some();
+                if content != cached && !is_late {
+                    let text = format!(
+                        "at rest a client of node {node} has cached {cached:?} for {}, but it is {content:?}",
+                        key.1.escape_ascii()
                     );
                     self.witness.borrow_mut().violation(text);
                 }

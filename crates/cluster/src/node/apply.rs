@@ -8,7 +8,7 @@ use crate::mutation::{Mutation, is_broken};
 use crate::origin::HeldAnswer;
 use crate::reconcile::{FormerPrimary, slot_of_group};
 use crate::slot::{Slot, slot_of};
-use crate::view::{Identity, NodeSet};
+use crate::view::Identity;
 use crate::wire::{Change, Changes, LANES, Parts, Record, Tag, is_exec, put_record};
 use petrel_persistence::effects::{apply_group, apply_groups, apply_to_copies, visit_keys};
 use petrel_persistence::log::Malformed;
@@ -152,21 +152,10 @@ impl Node {
             }
             Record::Copy { group } => self.take_copy(from, group, host),
             Record::Invalidate { db, key } => self.drop_copy((db, key), host),
-            // The node's next incarnation may have a copy.
-            Record::NoCopy { .. } if !self.is_member(from) => {}
-            Record::NoCopy { db, key } => {
-                let directory = self.lanes.directory();
-                let name = directory.name_of(db, key);
-                directory.remove(slot_of(key), name, NodeSet::of(from.node));
+            Record::NoCopy { db, key } => self.note_no_copy(from, (db, key)),
+            Record::Interests { .. } | Record::Changed { .. } | Record::Event { .. } => {
+                self.take_interest_record(from, record, host);
             }
-            Record::Interests { events, prefixes } if self.is_member(from) => {
-                host.interests(from, events, prefixes);
-            }
-            Record::Interests { .. } => {}
-            Record::Changed { is_broadcast, writer, db, key } => {
-                host.changed(is_broadcast, writer, db, key);
-            }
-            Record::Event { db, name, key, fields } => host.event(db, name, key, fields),
             Record::DurableAsked { number } => self.durable.on_asked(from, lane, number),
             Record::Durable { number } => self.durable.on_answer(from, number),
             Record::SlotsBegin { number } => self.on_slots_begin(from, lane, number),
@@ -316,8 +305,8 @@ impl Node {
         });
     }
 
-    /// Records executed commands. Returns the client here that made the changes, if it does not
-    /// want to hear of its own ones.
+    /// Records executed commands. Returns the client here that made the changes, if it is not to be
+    /// notified of its own ones.
     fn note_executed(&mut self, tags: impl Iterator<Item = Tag>) -> Option<u64> {
         let mut writer = None;
         for tag in tags {

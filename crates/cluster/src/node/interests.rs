@@ -1,5 +1,5 @@
-//! Client tracking and keyspace events across members: clients hear of changes of keys that this
-//! node does not hold.
+//! Client tracking and keyspace events across members: clients are notified of changes of keys that
+//! this node does not hold.
 //!
 //! ```text
 //! member                               primary of the key
@@ -14,15 +14,16 @@
 //! ```
 //!
 //! A reader is registered at both ends before the primary reads, and its host delivers no
-//! invalidation before the reply. So each change after the read is heard of after the reply. If a
-//! key's slot gets another primary, which knows no readers, or this node becomes its owner, all
-//! clients here are told to forget everything ([`Node::has_missed_changes`]).
+//! invalidation before the reply. So the notification of each change after the read follows the
+//! reply. If a key's slot gets another primary, which knows no readers, or this node becomes its
+//! owner, all clients here have to forget everything ([`Node::has_missed_changes`]).
 
-use super::{Host, Node};
+use super::{Host, Node, Route};
 use crate::mutation::{Mutation, is_broken};
+use crate::origin::SlotQueue;
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
-use crate::view::{NodeSet, View};
+use crate::view::{Identity, NodeSet, View};
 use crate::wire::{LANES, Record, Tag, Texts};
 use petrel_keyspace::Call;
 use std::ops::RangeInclusive;
@@ -33,7 +34,7 @@ impl Node {
         self.knowing
     }
 
-    /// Tells members what clients here want to hear of, in every lane: before all commands that are
+    /// Sends members the interests of clients here, in every lane: before all commands that are
     /// forwarded later.
     pub fn tell_interests<'p>(
         &self,
@@ -48,11 +49,63 @@ impl Node {
         }
     }
 
-    /// A call without the fields that its primary does not know, if it has any.
-    pub(super) fn known_to(&self, primary: Number, call: &Call) -> Option<Call> {
+    /// Executes a record about notifications.
+    pub(super) fn take_interest_record(
+        &self,
+        from: Identity,
+        record: Record<'_>,
+        host: &mut dyn Host,
+    ) {
+        match record {
+            Record::Interests { events, prefixes } if self.is_member(from) => {
+                host.interests(from, events, prefixes);
+            }
+            Record::Changed { is_broadcast, writer, db, key } => {
+                host.changed(is_broadcast, writer, db, key);
+            }
+            Record::Event { db, name, key, fields } => host.event(db, name, key, fields),
+            _ => {}
+        }
+    }
+
+    /// Whether a call has fields that its primary may not know: it has not shown that yet.
+    pub(super) fn waits_to_hear(&self, primary: Number, call: &Call) -> bool {
+        (call.tracks || call.writer.is_some()) && !self.heard.contains(primary)
+    }
+
+    /// Whether the first unsent command of a slot waits for that.
+    pub(super) fn is_unheard(&self, slot: Slot) -> bool {
+        let unsent = self.origin.queues.get(&slot).and_then(SlotQueue::unsent);
+        unsent.is_some_and(|flight| match self.route(&flight.call.slots) {
+            Route::At(primary) => self.waits_to_hear(primary, &flight.call),
+            _ => false,
+        })
+    }
+
+    /// A call without the fields that its primary does not know, if it has any. Keys that it reads
+    /// are invalidated after its reply.
+    pub(super) fn known_to(
+        &self,
+        primary: Number,
+        call: &Call,
+        host: &mut dyn Host,
+    ) -> Option<Call> {
         let has_any = call.tracks || call.writer.is_some();
-        let is_unknown = has_any && !self.knowing.contains(primary);
-        is_unknown.then(|| Call { tracks: false, writer: None, ..call.clone() })
+        if !has_any || self.knowing.contains(primary) {
+            return None;
+        }
+        if call.tracks {
+            self.invalidate_reads(call, host);
+        }
+        Some(Call { tracks: false, writer: None, ..call.clone() })
+    }
+
+    /// Invalidates the keys that a call reads for the clients here, before its reply, which is
+    /// delivered first.
+    pub(super) fn invalidate_reads(&self, call: &Call, host: &mut dyn Host) {
+        let mut keys = Vec::new();
+        host.keys_read(&call.borrowed(), &mut keys);
+        keys.iter().for_each(|key| host.changed(false, None, call.db, key));
     }
 
     /// Whether changes of keys that clients here have read may have been missed since the last
@@ -75,20 +128,21 @@ impl Node {
         let gone = before.members.iter().map(|member| member.node).filter(is_gone);
         let gone: NodeSet = gone.collect();
         self.knowing.0 &= !gone.0;
+        self.heard.0 &= !gone.0;
         let mut primaries =
             self.view.slots.ranges().iter().filter_map(|range| range.owners.first());
         self.has_missed |= gone.0 != 0 && primaries.any(|primary| gone.contains(*primary));
         self.has_missed &= !is_broken(Mutation::KeepReaders);
     }
 
-    /// The client here that made the changes of a forwarded command, if it does not want to hear of
+    /// The client here that made the changes of a forwarded command, if it is not to be notified of
     /// its own ones.
     pub(super) fn writer_of(&self, tag: Option<Tag>) -> Option<u64> {
         let tag = tag.filter(|tag| tag.origin == self.identity)?;
         self.origin.call(tag.slot, tag.oseq)?.writer
     }
 
-    /// Applies changes of a client here, if it does not want to hear of its own ones.
+    /// Applies changes of a client here, if it is not to be notified of its own ones.
     pub(super) fn attributed(
         &mut self,
         writer: Option<u64>,

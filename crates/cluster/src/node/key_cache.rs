@@ -158,6 +158,16 @@ impl Node {
         }
     }
 
+    /// Handles a member's report that it has no copy of a key.
+    pub(super) fn note_no_copy(&self, from: Identity, (db, key): (u16, &[u8])) {
+        // The next incarnation of the node may have a copy.
+        if self.is_member(from) {
+            let directory = self.lanes.directory();
+            let name = directory.name_of(db, key);
+            directory.remove(slot_of(key), name, NodeSet::of(from.node));
+        }
+    }
+
     /// Removes a copy that was invalidated.
     pub(super) fn drop_copy(&mut self, (db, bytes): (u16, &[u8]), host: &mut dyn Host) {
         let databases = host.handle().keyspace().databases();

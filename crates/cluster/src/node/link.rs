@@ -275,6 +275,7 @@ impl Node {
                 let flags = lane as u8;
                 announced.wants_acks = flags & ACKNOWLEDGE_AT_ONCE != 0;
                 self.note_full(from, flags & IS_FULL != 0);
+                self.heard = self.heard.with(from);
                 if flags & KNOWS_INTERESTS != 0 {
                     self.knowing = self.knowing.with(from);
                 }

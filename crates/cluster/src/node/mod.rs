@@ -25,7 +25,7 @@
 //! | `forget_copies` | reports evicted copies to their primaries |
 //! | `prefetch` | prefetches the keys of received records |
 //! | `full` | members that have reached their memory limits |
-//! | `interests` | changes that clients of other members want to hear of |
+//! | `interests` | client tracking and keyspace events across members |
 //! | `transfer` | state transfer of single slots, where members hold only some |
 
 mod apply;
@@ -113,8 +113,8 @@ pub trait Host {
     /// Adds the keys that the command just executed has read; none if it may have read others too.
     fn keys_read(&mut self, call: &Call<&[u8]>, keys: &mut Vec<Vec<u8>>);
 
-    /// Takes what clients of another member want to hear of: classes of keyspace events, and
-    /// prefixes of keys. Called several times for the same.
+    /// Takes the interests of another member's clients: classes of keyspace events, and prefixes of
+    /// keys. Called several times for the same.
     fn interests(&mut self, _from: Identity, _events: u64, _prefixes: Texts<'_>) {}
 
     /// Invalidates a key that changed elsewhere for the clients here that have read it, or track
@@ -325,6 +325,8 @@ pub struct Node {
     own_extents: OwnExtents,
     /// Members that know records of interests.
     knowing: NodeSet,
+    /// Members that have sent batches, and so have shown whether they do.
+    heard: NodeSet,
     /// Changes of keys that clients here have read may have been missed.
     has_missed: bool,
 }
@@ -385,6 +387,7 @@ impl Node {
             is_full: false,
             own_extents,
             knowing: NodeSet::default(),
+            heard: NodeSet::default(),
             has_missed: false,
         };
         node.update_slots();
@@ -524,7 +527,7 @@ impl Node {
         let mut apart = Vec::new();
         while let Some(slot) = self.to_flush.pop() {
             while self.flush_one(slot, host) && !is_endless() {}
-            if self.is_apart(slot) {
+            if self.is_apart(slot) || self.is_unheard(slot) {
                 apart.push(slot);
             }
         }
@@ -587,8 +590,11 @@ impl Node {
                 return true;
             }
         };
+        if self.waits_to_hear(primary, call) {
+            return false;
+        }
         let to = Some(NodeSet::of(primary));
-        let plain = self.known_to(primary, call);
+        let plain = self.known_to(primary, call, host);
         let call = plain.as_ref().unwrap_or(call);
         let position = self.lanes.push_exec(lane_of(slot), to, (oseq, first, tenure), call);
         let epoch = self.view.epoch;

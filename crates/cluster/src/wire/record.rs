@@ -508,8 +508,8 @@ petrel_persistence::records! {
             /// The reply; none if it is too long for members other than the origin.
             reply: Option<&'a [u8]> as Reply
         };
-        /// What clients of the sender want to hear of changes made elsewhere, instead of what they
-        /// wanted before. In every lane, so that it precedes their later commands.
+        /// Notifications of changes elsewhere that clients of the sender want, instead of earlier
+        /// ones. In every lane, so that it precedes their later commands.
         32 Interests {
             /// Classes of keyspace events.
             events: u64 as Number,
@@ -527,11 +527,11 @@ petrel_persistence::records! {
             /// The key.
             key: &'a [u8] as Rest
         };
-        /// A keyspace event that clients of the receiver may want to hear of.
+        /// A keyspace event for clients of the receiver.
         34 Event {
             /// The database.
             db: u16 as Short,
-            /// Its name, such as `lpush`.
+            /// Name of the event, such as `lpush`.
             name: &'a [u8] as Text,
             /// The key.
             key: &'a [u8] as Text,

@@ -57,7 +57,7 @@ pub(crate) struct Forwarding {
     pub may_wait: bool,
     /// Position of each reply's elements in the combined reply ([`Merge::Places`]).
     pub places: Vec<Vec<u32>>,
-    /// What a client that caches the reply needs.
+    /// Handling of a reply that its client caches.
     pub tracked: Tracked,
 }
 
@@ -335,9 +335,7 @@ impl Executor {
         let mut forwarding = match primary {
             Some(_) => {
                 let args = self.args_to_forward(command, request.args, session)?;
-                // A copy that arrives invalidates what clients here have read of the key.
-                let wants_copies =
-                    may_be_copied && slots.len() == 1 && session.tracking().is_none();
+                let wants_copies = may_be_copied && slots.len() == 1;
                 let call = Call { wants_copies, ..call(session, slots, args) };
                 let may_wait = may_wait(command, request.args);
                 Forwarding { may_wait, ..Forwarding::of(vec![call], Merge::Only) }

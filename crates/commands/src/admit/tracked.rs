@@ -19,7 +19,7 @@ const TRACKED_AWAY: Fail = Fail::fixed(
      have the same version",
 );
 
-/// What the reply to a client that caches it needs.
+/// Handling of a reply that its client caches.
 #[derive(Debug, Default)]
 pub(crate) struct Tracked {
     /// Bytes appended after the reply.
@@ -38,13 +38,15 @@ impl Tracked {
         self.is_cached |= other.is_cached;
     }
 
-    /// Prepares calls whose replies the client caches, or that make changes which it does not want
-    /// to hear of.
+    /// Marks calls with replies that the client caches, or with changes that it is not to be notified
+    /// of.
     pub fn prepare(&self, calls: &mut [Call], session: &Session, cluster: &dyn Cluster) {
         let writer = session.tracking().and_then(|tracking| tracking.writer);
         let writer = writer.filter(|_| cluster.tracks_away());
         for call in calls {
             (call.tracks, call.writer) = (self.is_remembered, writer);
+            // A copy that arrives invalidates the key for the clients here that have read it.
+            call.wants_copies &= session.tracking().is_none();
         }
     }
 }
@@ -84,7 +86,7 @@ impl Executor {
     }
 }
 
-/// The tracking of a client that caches what a command reads.
+/// The tracking of a client that caches the keys which a command reads.
 fn caching(command: Command, session: &Session) -> Option<&Tracking> {
     let caches =
         |tracking: &&Tracking| tracking.mode == TrackingMode::Broadcast || tracking.remembers();

@@ -59,7 +59,7 @@ fn told(key: &str) -> String {
     format!("[invalidate [{key}]]")
 }
 
-/// Calls a command whose reply is not preceded by a push.
+/// Calls a command; no push precedes its reply.
 fn quiet(client: &mut Client, command: &str, reply: &str) {
     assert_eq!(call(client, command), reply, "{command}");
 }
@@ -80,7 +80,7 @@ fn reads_are_tracked_wherever_the_key_is() {
                 call(writer, &format!("SET {key} v{round}"));
                 assert_eq!(next(&mut client), told(&key));
                 quiet(&mut client, &format!("GET {key}"), &format!("v{round}"));
-                // A change that nobody has read the key since, is not told.
+                // Further changes are not notified before the key is read again.
                 call(writer, &format!("APPEND {key} {large}"));
                 assert_eq!(next(&mut client), told(&key));
                 call(writer, &format!("APPEND {key} {large}"));
@@ -144,7 +144,7 @@ fn opt_in_and_out(reader: &Server, writer: &mut Client) {
     for (option, word, is_tracked) in [("OPTIN", "YES", true), ("OPTOUT", "NO", false)] {
         let mut client = tracking(reader, option);
         for at in 0..KEYS {
-            // In one slot, so that the second change is told last.
+            // In one slot, so that the second change is the last notified.
             let (chosen, other) = (format!("{{key{at}}}a"), format!("{{key{at}}}b"));
             quiet(&mut client, &format!("CLIENT CACHING {word}"), "OK");
             call(&mut client, &format!("GET {chosen}"));
@@ -228,8 +228,8 @@ fn prefixes_are_tracked_at_every_member() {
         let mut quiet_one = tracking(reader, "BCAST PREFIX user: NOLOOP");
         for writer in &mut writers {
             for at in 0..KEYS {
-                // In one slot: the other members know the prefixes when they answer, and the last
-                // change is told last.
+                // In one slot: the other members know the prefixes when they answer, and changes
+                // are notified in their order.
                 let names = ["user", "other", "order"].map(|of| format!("{of}:{{key{at}}}"));
                 let [user, other, order] = &names;
                 call(&mut client, &format!("GET {order}"));
@@ -239,7 +239,7 @@ fn prefixes_are_tracked_at_every_member() {
                 }
                 assert_eq!(next(&mut client), told(user));
                 assert_eq!(next(&mut quiet_one), told(user));
-                // What clients read and copies that are dropped are no changes.
+                // Reads and dropped copies are no changes.
                 call(&mut client, &format!("GET {user}"));
                 call(&mut reader.connect(), &format!("GET {user}"));
                 call(&mut quiet_one, &format!("INCR {user}"));
@@ -250,7 +250,7 @@ fn prefixes_are_tracked_at_every_member() {
                 quiet(&mut quiet_one, "PING", "PONG");
             }
         }
-        // Nobody tells of what nobody tracks any more.
+        // Changes are not notified after the end of tracking.
         quiet(&mut client, "CLIENT TRACKING OFF", "OK");
         quiet(&mut client, "CLIENT TRACKING ON BCAST PREFIX new:", "OK");
         call(&mut client, "GET new:{key1}");
@@ -294,7 +294,7 @@ fn events_of(client: &mut Client, own: &mut Client, writer: &mut Client, key: &s
             assert_eq!(heard, format!("[pmessage __keyevent@*__:* {channel} {key}]"));
         }
     };
-    // The member's own commands follow what it wants to hear.
+    // The member's own commands follow its interests.
     call(own, &format!("DEL {key}"));
     call(own, &format!("GET {key}"));
     expect(&["keymiss"]);
@@ -322,7 +322,7 @@ fn events_of(client: &mut Client, own: &mut Client, writer: &mut Client, key: &s
     expect(&["del"]);
 }
 
-/// A client that caches what it reads until it is told of a change.
+/// A client that caches values until they are invalidated.
 struct Caching {
     client: Client,
     cached: HashMap<String, String>,
@@ -337,7 +337,7 @@ impl Caching {
         Caching { client, cached: HashMap::new(), invalidated: 0, reads: 0 }
     }
 
-    /// Takes an invalidation; returns what is none.
+    /// Takes an invalidation; returns other messages.
     fn take(&mut self, value: Value) -> Option<Value> {
         let Value::Push(parts) = value else { return Some(value) };
         match &parts[..] {

@@ -5,7 +5,6 @@
 //! with an unreachable primary is deferred (`deferred.rs`).
 
 use super::full::ShownFull;
-use super::interests::Interests;
 use super::jobs::Job;
 use super::links::Linked;
 use super::loans::Loans;
@@ -14,6 +13,7 @@ use super::machine::Machine;
 use super::state::answering::Answering;
 use super::state::copy::Copies;
 use super::state::deferred::{Deferred, Forward, Routability, Waiting};
+use super::state::interests::Interests;
 use super::state::membership::{Membership, State, count};
 use super::state::slots::Slots;
 use super::state::tasks::TaskReceiver;
@@ -118,7 +118,7 @@ pub(super) struct Agent {
     pub(super) elsewhere: NodeSet,
     /// Members without memory as logged.
     pub(super) shown_full: ShownFull,
-    /// What other members were told that clients here want to hear of.
+    /// Interests of clients here, as other members know them.
     pub(super) interests: Interests,
     /// Whether the other members were notified that this server keeps data on disk.
     keeps_data: bool,

@@ -1,56 +1,19 @@
-//! What clients here want to hear of changes that other members make: prefixes of keys
-//! (`CLIENT TRACKING ... BCAST`) and keyspace events. Members are told it while there is any.
+//! Interests of clients here in changes that other members make: prefixes of keys
+//! (`CLIENT TRACKING ... BCAST`) and keyspace events. Other members know them while there are any.
 
 use super::agent::Agent;
 use super::machine::Machine;
 use crate::state::pubsub::ChannelKind;
-use crate::state::tracking::pending::NOBODY;
-use petrel_cluster::wire::Texts;
-use petrel_cluster::{Identity, NodeSet, View};
+use crate::state::tracking::writers::NOBODY;
+use petrel_cluster::wire::{Tag, Texts};
+use petrel_cluster::{Call, Identity, NodeSet};
 use petrel_commands::{Session, Tracking, TrackingMode};
 use petrel_keyspace::Key;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-/// What other members were told.
-#[derive(Default)]
-pub(super) struct Interests {
-    /// Classes of keyspace events.
-    events: u32,
-    /// Prefixes, in order.
-    prefixes: Vec<Arc<[u8]>>,
-    /// Version of the trackers that these are of.
-    version: u64,
-    /// Members that were told.
-    told: NodeSet,
-    /// The other members of the view.
-    others: NodeSet,
-    /// Those that are primaries.
-    primaries: NodeSet,
-    /// Members that know interests when that was last noted.
-    knowing: NodeSet,
-}
-
-impl Interests {
-    fn is_empty(&self) -> bool {
-        self.events == 0 && self.prefixes.is_empty()
-    }
-
-    /// Takes over the members of a view that follows one with `former` members.
-    pub fn note_view(&mut self, me: Identity, former: &[Identity], view: &View) {
-        let is_gone = |member: &&Identity| view.member(member.node) != Some(**member);
-        let gone: NodeSet = former.iter().filter(is_gone).map(|member| member.node).collect();
-        self.told.0 &= !gone.0;
-        let members = view.members.iter().map(|member| member.node);
-        self.others = members.collect::<NodeSet>().without(me.node);
-        let primaries = view.slots.ranges().iter().filter_map(|range| range.owners.first());
-        self.primaries = primaries.copied().collect::<NodeSet>().without(me.node);
-    }
-}
-
 impl Agent {
-    /// Tells other members what clients here want to hear of, if that has changed. Commands that
-    /// are forwarded later follow.
+    /// Sends other members the interests of clients here, if they have changed. Commands that are
+    /// forwarded later follow.
     pub(super) fn attend_interests(&mut self) {
         let host = &self.machine.host;
         let is_silent = host.server.channels.is_silent(ChannelKind::Channel);
@@ -91,8 +54,8 @@ impl Agent {
         self.membership.tracks_away.store(all_know, Release);
     }
 
-    /// A new view is in force: members may have left. Clients are told if they may have missed
-    /// changes of what they have read.
+    /// Removes former members after a view change, and invalidates everything that clients have
+    /// read if they may have missed changes.
     pub(super) fn note_readers(&mut self, former: &[Identity], has_missed: bool) {
         let view = self.node.view();
         let server = &self.machine.host.server;
@@ -139,10 +102,14 @@ impl Machine {
         self.host.take_invalidations_by(writer.unwrap_or(NOBODY), &mut self.exec.ks);
     }
 
-    /// Lets what a session reads be remembered for a member.
-    pub(super) fn track_for(&self, origin: Identity, session: &mut Session) {
+    /// Registers a member as the reader of the keys that its command reads in a session, if it
+    /// tracks them.
+    pub(super) fn track_for(&self, tag: Tag, call: &Call<&[u8]>, session: &mut Session) {
+        if !call.tracks || tag.origin == self.own {
+            return;
+        }
         let server = &self.host.server;
-        let reader = server.trackers.of_member(origin.node.0, &server.keyspace);
+        let reader = server.trackers.of_member(tag.origin.node.0, &server.keyspace);
         let (caching, redirects, writer) = (false, false, None);
         let mode = TrackingMode::All;
         session.extras_mut().tracking = Some(Tracking { reader, mode, caching, redirects, writer });

@@ -108,7 +108,7 @@ impl Agent {
             }
         }
         if is_cut && !self.machine.host.server.trackers.is_empty() {
-            // Nobody tells of changes at such a member.
+            // Changes at such a member are not notified.
             self.machine.host.invalidate_everything();
         }
     }

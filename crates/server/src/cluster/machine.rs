@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::host::{Caller, ServerHost};
 use crate::server::{Server, unix_ms};
 use crate::state::pubsub::ChannelKind;
-use crate::state::tracking::pending::away;
+use crate::state::tracking::writers::away;
 use bytes::Bytes;
 use petrel_cluster::node::GroupError;
 use petrel_cluster::wire::{Refusal, Tag, Texts, WaitEnd};
@@ -111,8 +111,8 @@ impl Machine {
         }
     }
 
-    /// A life of the member begins. Clients forget what they have read: changes may have been
-    /// missed since the last life.
+    /// Prepares a new life of the member. Clients have to forget all cached values, since changes
+    /// may have been missed.
     pub fn begin_life(&mut self) {
         let server = &self.host.server;
         (0..NODES_MAX as u16)
@@ -296,6 +296,19 @@ impl Machine {
         Arc::new(Caller(Box::new(client)))
     }
 
+    fn keep_watches(
+        &mut self,
+        of: (Identity, u64),
+        session: Session,
+        mut slots: Vec<ClusterSlot>,
+        before: u16,
+    ) {
+        slots.sort_unstable();
+        slots.dedup();
+        let forwarded = before.saturating_add(1);
+        self.watches.insert(of, Watched { session, slots, forwarded });
+    }
+
     fn execute_forwarded(&mut self, tag: Tag, call: &Call<&[u8]>, reply: &mut Vec<u8>) -> Executed {
         count(&self.membership.figures.served, 1);
         count(&self.membership.figures.peer(tag.origin.node.0).served, 1);
@@ -320,9 +333,7 @@ impl Machine {
         session.become_user(Some(self.user.clone()));
         session.db = call.db;
         session.protocol = protocol;
-        if call.tracks && tag.origin != self.own {
-            self.track_for(tag.origin, &mut session);
-        }
+        self.track_for(tag, call, &mut session);
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
             reply.extend_from_slice(&Fail::SLOT_UNSERVED.to_reply());
@@ -356,10 +367,7 @@ impl Machine {
         match client.filter(|_| !call.is_transaction && !is_forgotten) {
             Some((client, before)) => {
                 slots.extend(&call.slots);
-                slots.sort_unstable();
-                slots.dedup();
-                let forwarded = before.saturating_add(1);
-                self.watches.insert((tag.origin, client), Watched { session, slots, forwarded });
+                self.keep_watches((tag.origin, client), session, slots, before);
             }
             None => transactions::abandon(&mut self.exec, &mut session),
         }

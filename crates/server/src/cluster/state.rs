@@ -5,6 +5,7 @@ pub(in crate::cluster) mod copy;
 pub(in crate::cluster) mod deferred;
 mod events;
 pub(in crate::cluster) mod functions;
+pub(in crate::cluster) mod interests;
 pub(in crate::cluster) mod known_logs;
 pub mod membership;
 pub(in crate::cluster) mod slots;

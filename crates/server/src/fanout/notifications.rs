@@ -7,8 +7,8 @@ use petrel_keyspace::event::{Event, class};
 use std::io::Write;
 
 impl ServerHost {
-    /// Publishes an event in the channels that the configuration chooses, and tells other members
-    /// whose clients want it.
+    /// Publishes an event in the channels that the configuration chooses, and sends it to other
+    /// members with interested clients.
     pub fn publish_event(&mut self, event: &Event) {
         let Event { class, name, db, key, fields } = event;
         if let Some(own) = self.server.cluster.get() {

@@ -33,8 +33,8 @@ pub trait Member: Send + Sync {
     /// one does not own it.
     fn hears_elsewhere(&self, key: &[u8]) -> bool;
 
-    /// Tells a member, by its number, that a key changed which its clients have read, or whose
-    /// prefix they track (`true`). `writer`: its client that changed the key, if known.
+    /// Tells a member, by its number, that a key changed which its clients have read, or (`true`)
+    /// have a prefix of. `writer`: its client that changed the key, if known.
     fn tell_changed(&self, member: (u16, bool), writer: Option<u64>, db: u16, key: &[u8]);
 
     /// Tells members, one bit each, of a keyspace event.

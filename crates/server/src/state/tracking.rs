@@ -4,6 +4,7 @@
 pub(crate) mod pending;
 mod routes;
 pub(crate) mod tracker;
+pub(crate) mod writers;
 
 pub use pending::Invalidations;
 pub use tracker::{Options, Tracker, Trackers};

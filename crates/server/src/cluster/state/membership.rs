@@ -85,8 +85,8 @@ pub struct Membership {
     pub(in crate::cluster) figures: Figures,
     /// Commands of other members' clients that wait here.
     pub(in crate::cluster) waiters: Waiters,
-    /// Whether clients hear of changes of keys that this member does not own: all primaries tell of
-    /// them.
+    /// Whether clients are notified of changes of keys that this member does not own: all primaries
+    /// send notifications.
     pub(in crate::cluster) tracks_away: AtomicBool,
     /// Waits ended here of other members' clients, with their replies.
     pub(in crate::cluster) ended: Mutex<Vec<(Tag, Vec<u8>)>>,

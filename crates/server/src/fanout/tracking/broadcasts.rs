@@ -5,8 +5,9 @@
 use super::delivery::News;
 use crate::client::Client;
 use crate::host::ServerHost;
-use crate::state::tracking::pending::{LastWriters, NOBODY, number_at};
+use crate::state::tracking::pending::LastWriters;
 use crate::state::tracking::tracker::Tracker;
+use crate::state::tracking::writers::{NOBODY, number_at};
 use petrel_commands::acl::{Permissions, User};
 use petrel_keyspace::Reader;
 use std::collections::BTreeMap;

@@ -3,8 +3,9 @@
 use crate::client::{Client, Flag};
 use crate::host::ServerHost;
 use crate::state::outbox::{Delivery, Form, Push, Recipient};
-use crate::state::tracking::pending::{Change, Invalidations, NOBODY, number_at};
+use crate::state::tracking::pending::{Change, Invalidations};
 use crate::state::tracking::tracker::Tracker;
+use crate::state::tracking::writers::{NOBODY, number_at};
 use petrel_keyspace::{BatchInvalidations, Handle, Reader, ReaderId, Readers};
 use petrel_resp::{Protocol, Reply};
 use std::mem;
@@ -224,7 +225,7 @@ impl ServerHost {
         }
     }
 
-    /// A key of another member has changed whose prefix clients here track.
+    /// Broadcasts a changed key of another member.
     pub(crate) fn broadcast_changed(&mut self, writer: Option<u64>, db: u16, key: &[u8]) {
         for prefix in self.server.trackers.prefixes_of(key) {
             self.invalidations.add_broadcast(prefix, (key.into(), db), writer.unwrap_or(NOBODY));

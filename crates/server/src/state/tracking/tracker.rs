@@ -1,6 +1,6 @@
 //! The connections that track (`CLIENT TRACKING`), with the options of each.
 
-use super::pending::{away, is_away};
+use super::writers::{away, is_away};
 use crate::client::{Client, Flag};
 use parking_lot::{Mutex, RwLock};
 use petrel_commands::{Session, Tracking, TrackingMode};
@@ -29,7 +29,7 @@ pub struct Tracker {
     prefixes: Mutex<BTreeSet<Arc<[u8]>>>,
     /// Bytes that these take.
     prefix_bytes: AtomicU64,
-    /// The member of the cluster whose clients track, by its number. It has no connection here.
+    /// Number of the member of the cluster that this stands for. It has no connection here.
     member: Option<u16>,
 }
 
@@ -130,7 +130,7 @@ struct Version(AtomicU64);
 
 type Listeners = BTreeMap<u64, Arc<Reader>>;
 
-/// Whether connections are among the listeners, whose numbers precede those of members.
+/// Whether connections are among the listeners. Their numbers precede those of members.
 fn has_own(listeners: &Listeners) -> bool {
     listeners.keys().next().is_some_and(|number| !is_away(*number))
 }
@@ -186,7 +186,7 @@ impl Trackers {
         member.reader.clone()
     }
 
-    /// Sets what clients of a member want to hear of.
+    /// Sets the interests of a member's clients.
     pub fn set_interests(&self, node: u16, events: u32, prefixes: &[Vec<u8>], keyspace: &Keyspace) {
         let reader = self.of_member(node, keyspace);
         let tracker = Tracker::of(&reader);
@@ -225,7 +225,7 @@ impl Trackers {
         self.member_events.load(Acquire)
     }
 
-    /// The members whose clients want events of a class, as bits.
+    /// The members with clients that want events of a class, as bits.
     pub fn members_for(&self, class: u32) -> u64 {
         let members = self.members.read();
         let wanting = members.iter().filter(|(_, member)| member.events & class != 0);
