@@ -8,10 +8,12 @@
 //! | `manage` | dropping, listing, aliases, tags |
 //! | `query` | options of `FT.SEARCH`, its run |
 //! | `words` | words of a query, and the options about them |
+//! | `highlight` | marks and summaries of texts |
 //! | `load` | hits, read and tested again under their locks |
 //! | `reply` | replies of `FT.SEARCH` |
 //! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
 //! | `dictionaries`, `synonyms` | `FT.DICT*`, `FT.SYN*` |
+//! | `spellcheck` | `FT.SPELLCHECK` |
 //! | `settings` | settings (`search-*`) |
 //! | `info` | `FT.INFO` |
 
@@ -21,6 +23,7 @@ mod create;
 mod definitions;
 mod dictionaries;
 mod follow;
+mod highlight;
 mod info;
 mod load;
 mod manage;
@@ -28,6 +31,7 @@ mod open;
 mod query;
 mod reply;
 mod settings;
+mod spellcheck;
 mod state;
 mod synonyms;
 mod words;
@@ -60,6 +64,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::FT_DICTDUMP, dictionaries::dump).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_SYNUPDATE, synonyms::update).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_SYNDUMP, synonyms::dump).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_SPELLCHECK, spellcheck::check).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_EXPLAIN, query::explain).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_EXPLAINCLI, query::explain_lines).locking(Locks::Itself),
 ];

@@ -6,9 +6,10 @@ use crate::fail::{Fail, Outcome};
 use crate::search::query::Searched;
 use petrel_keyspace::{HashRef, Keyspace};
 use petrel_search::index::document::Stored;
-use petrel_search::index::schema::{FieldKind, LANGUAGE, Schema, parse_number};
+use petrel_search::index::schema::{Field, FieldKind, LANGUAGE, Schema, parse_number};
 use petrel_search::index::search::{Found, Hit, SortKey};
 use petrel_search::query::{Explanation, hamming};
+use petrel_search::text::Language;
 use std::ops::Range;
 
 /// Work units of reading a hit.
@@ -48,7 +49,21 @@ pub(super) struct Loader {
     pub results: Vec<Loaded>,
     /// Names and values of all results.
     bytes: Vec<u8>,
-    fields: Vec<(Range<usize>, Range<usize>)>,
+    fields: Vec<Value>,
+    /// Where the value begins that is being written.
+    begun: usize,
+    /// Whether texts are marked or summarized later.
+    marks_texts: bool,
+}
+
+/// A value of a result.
+struct Value {
+    name: Range<usize>,
+    value: Range<usize>,
+    /// Number of the field in the index, if it is one.
+    field: Option<u16>,
+    /// Language of the document, if it states one.
+    language: Option<Language>,
 }
 
 /// A result.
@@ -70,7 +85,38 @@ impl Loader {
     /// Names and values of a result.
     pub fn fields(&self, result: &Loaded) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         let fields = self.fields[result.fields.clone()].iter();
-        fields.map(|(name, value)| (&self.bytes[name.clone()], &self.bytes[value.clone()]))
+        fields.map(|one| (&self.bytes[one.name.clone()], &self.bytes[one.value.clone()]))
+    }
+
+    /// Number of values of all results.
+    pub fn values(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The field of a value, if it is one of the index.
+    pub fn field_of(&self, at: usize) -> Option<usize> {
+        self.fields[at].field.map(usize::from)
+    }
+
+    /// The language that the document of a value states.
+    pub fn language_of(&self, at: usize) -> Option<Language> {
+        self.fields[at].language
+    }
+
+    /// A value.
+    pub fn value(&self, at: usize) -> &[u8] {
+        &self.bytes[self.fields[at].value.clone()]
+    }
+
+    /// Bytes to which another value is added.
+    pub fn begin_value(&mut self) -> &mut Vec<u8> {
+        self.begun = self.bytes.len();
+        &mut self.bytes
+    }
+
+    /// Replaces a value by the one that was added.
+    pub fn end_value(&mut self, at: usize) {
+        self.fields[at].value = self.begun..self.bytes.len();
     }
 
     /// Reads the results of the page.
@@ -81,6 +127,7 @@ impl Loader {
         found: &Found,
     ) -> Outcome {
         let options = searched.options;
+        self.marks_texts = options.highlights.is_any();
         let keyspace = ctx.exec.ks.keyspace().clone();
         for hit in found.hits.iter().skip(options.offset) {
             if self.results.len() == options.count {
@@ -115,6 +162,11 @@ impl Loader {
             }
             None => self.all_fields(hash, options.sort.map(|(name, _)| name), schema),
         }
+        if let Some(name) = &schema.documents.language_field {
+            let mut language = None;
+            read(hash, name, &mut |value| language = Language::of(value));
+            self.fields[start..].iter_mut().for_each(|value| value.language = language);
+        }
         let payload = schema.documents.payload_field.as_deref().and_then(|name| {
             let mut payload = None;
             read(hash, name, &mut |value: &[u8]| {
@@ -126,12 +178,14 @@ impl Loader {
         self.results.push(Loaded { payload, ..Loaded::of(hit, fields) });
     }
 
-    fn push(&mut self, name: &[u8], value: &[u8]) {
+    fn push(&mut self, name: &[u8], value: &[u8], field: Option<usize>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.fields.push((start..middle, middle..self.bytes.len()));
+        let (name, value) = (start..middle, middle..self.bytes.len());
+        let field = field.and_then(|field| u16::try_from(field).ok());
+        self.fields.push(Value { name, value, field, language: None });
     }
 
     fn return_field(
@@ -142,30 +196,34 @@ impl Loader {
         field: &[u8],
         name: &[u8],
     ) {
-        let definition = schema.field(field).map(|number| &schema.fields[number]);
+        let known = schema.field(field);
+        let definition = known.map(|number| &schema.fields[number]);
         if field == b"__key" && definition.is_none() {
-            return self.push(name, &hit.key);
+            return self.push(name, &hit.key, None);
         }
         let source = definition.map_or(field, |definition| &definition.source);
         let is_number = definition.is_some_and(|definition| definition.kind == FieldKind::Number);
         read(hash, source, &mut |value| match parse_number(value) {
-            Some(number) if is_number => self.push(name, returned_number(number).as_bytes()),
-            _ => self.push(name, value),
+            Some(number) if is_number => self.push(name, returned_number(number).as_bytes(), None),
+            _ => self.push(name, value, known),
         });
     }
 
     /// All fields of a hash, that by which results are sorted first.
     fn all_fields(&mut self, hash: &HashRef<'_>, sort: Option<&[u8]>, schema: &Schema) {
-        let sort = sort.and_then(|name| schema.field(name));
-        let sort = sort.map(|number| &schema.fields[number]);
+        let sorted = sort.and_then(|name| schema.field(name));
+        let sort = sorted.map(|number| &schema.fields[number]);
         if let Some(sort) = sort {
-            read(hash, &sort.source, &mut |value| self.push(&sort.name, value));
+            read(hash, &sort.source, &mut |value| self.push(&sort.name, value, sorted));
         }
         let (mut name_scratch, mut scratch) = (itoa::Buffer::new(), itoa::Buffer::new());
         hash.each(&mut |field| {
             let name = field.name.bytes(&mut name_scratch);
             if sort.is_none_or(|sort| *sort.source != *name) {
-                self.push(name, field.value.bytes(&mut scratch));
+                let is_it = |known: &Field| known.is_text() && *known.source == *name;
+                let known = self.marks_texts.then(|| schema.fields.iter().position(is_it));
+                let known = known.flatten();
+                self.push(name, field.value.bytes(&mut scratch), known);
             }
         });
     }

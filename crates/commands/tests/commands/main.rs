@@ -72,6 +72,7 @@ mod search_peer;
 mod search_texts;
 mod search_texts_peer;
 mod search_words;
+mod search_words_peer;
 mod server;
 mod sets;
 mod sketches_peer;

@@ -82,3 +82,72 @@ fn synonyms_are_found_by_each_other() {
         "#,
     );
 }
+
+#[test]
+fn found_words_are_marked() {
+    let mut client = Client::new();
+    client.run("FT.CREATE i LANGUAGE_FIELD l SCHEMA t TEXT body AS b TEXT g TAG r TEXT NOINDEX");
+    client.run("FT.CREATE no NOHL SCHEMA t TEXT");
+    settle(&mut client, "i");
+    client.follow(
+        r#"
+        HSET d t "The runner, running: runs." body "nothing here" g run r "runs here" => 4
+        FT.SEARCH i run HIGHLIGHT RETURN 1 t => [1 "d" ["t" "The runner, <b>running</b>: <b>runs</b>."]]
+        FT.SEARCH i run VERBATIM HIGHLIGHT RETURN 1 t => [0]
+        FT.SEARCH i runs VERBATIM HIGHLIGHT TAGS ( ) RETURN 1 t => [1 "d" ["t" "The runner, running: (runs)."]]
+        FT.SEARCH i "run*" HIGHLIGHT FIELDS 1 t TAGS [ ] => [1 "d" ["t" "The [runner], [running]: [runs]." "body" "nothing here" "g" "run" "r" "runs here"]]
+        FT.SEARCH i "%runs%" HIGHLIGHT TAGS [ ] RETURN 3 t AS x => [1 "d" ["x" "The runner, running: [runs]."]]
+        FT.SEARCH i run SUMMARIZE LEN 2 SEPARATOR | RETURN 4 t b g r => [1 "d" ["t" "running: runs.|" "b" "nothing" "g" "run" "r" "runs"]]
+        FT.SEARCH i run SUMMARIZE FIELDS 1 t FRAGS 1 LEN 4 HIGHLIGHT FIELDS 1 t RETURN 2 t b => [1 "d" ["t" "runner, <b>running</b>: <b>runs</b>.... " "b" "nothing here"]]
+        FT.SEARCH i * HIGHLIGHT RETURN 1 t => [1 "d" ["t" "The runner, running: runs."]]
+        FT.SEARCH i run NOCONTENT HIGHLIGHT => [1 "d"]
+        FT.SEARCH i run HIGHLIGHT FIELDS 1 nope => No such property `nope`
+        FT.SEARCH i run HIGHLIGHT RETURN 1 nope => Property `nope` is not in schema
+        FT.SEARCH i run HIGHLIGHT FIELDS 1 t RETURN 2 g other => [1 "d" ["g" "run"]]
+        FT.SEARCH i run HIGHLIGHT TAGS a => Bad arguments for HIGHLIGHT
+        FT.SEARCH i run SUMMARIZE LEN x => Bad arguments for SUMMARIZE
+        FT.SEARCH i run SUMMARIZE FRAGS 4294967296 => Bad arguments for SUMMARIZE
+        FT.SEARCH i run SUMMARIZE LEN 1 FIELDS 1 t => Unknown argument `FIELDS` at position 4 for <main>
+        FT.SEARCH no run HIGHLIGHT => Cannot use highlight/summarize because NOOFSETS was specified at index level
+        FT.AGGREGATE i run HIGHLIGHT => HIGHLIGHT is not supported on FT.AGGREGATE
+        HSET d t "laufend und laufende" l german => 1
+        FT.SEARCH i laufende LANGUAGE german HIGHLIGHT RETURN 1 t => [1 "d" ["t" "<b>laufend</b> und <b>laufende</b>"]]
+        "#,
+    );
+}
+
+#[test]
+fn close_terms_are_suggested() {
+    let mut client = Client::new();
+    client.run("FT.CREATE i SCHEMA t TEXT u TEXT g TAG");
+    settle(&mut client, "i");
+    client.follow(
+        r#"
+        HSET d1 t "hello world" u hullo => 2
+        HSET d2 t "help hold" => 1
+        HSET d3 t "running runner" => 1
+        HSET d4 t "hold hell" => 1
+        FT.SPELLCHECK i helo => [[TERM "helo" [["0.25" "hell"] ["0.25" "hello"] ["0.25" "help"]]]]
+        FT.SPELLCHECK i HELO DISTANCE 2 => [[TERM "helo" [["0.5" "hold"] ["0.25" "hell"] ["0.25" "hello"] ["0.25" "help"] ["0.25" "hullo"]]]]
+        FT.SPELLCHECK i "@u:(helo) hello" => [[TERM "helo" []]]
+        FT.SPELLCHECK i "-worl | (\"runer the\" ~@g:{worl}) hel*" => [[TERM "worl" [["0.25" "world"]]] [TERM "runer" [["0.25" "runner"]]] [TERM "the" []] [TERM "worl" [["0.25" "world"]]]]
+        FT.SPELLCHECK i runs => [[TERM "runs" []]]
+        FT.DICTADD inc helo1 Help => 2
+        FT.DICTADD exc Hel => 1
+        FT.SPELLCHECK i "helo hel" TERMS INCLUDE inc TERMS EXCLUDE exc => [[TERM "helo" [["0.25" "hell"] ["0.25" "hello"] ["0.25" "help"] ["0" "helo1"]]]]
+        FT.SPELLCHECK i hel FULLSCOREINFO => [4 [TERM "hel" [["1" "hell"] ["1" "help"]]]]
+        FT.SPELLCHECK i hel TERMS INCLUDE nope => Dict does not exist: nope
+        FT.SPELLCHECK i hel TERMS FOO inc => bad format, exlude/include operation was not given
+        FT.SPELLCHECK i hel TERMS INCLUDE => TERM arg is given but no TERM params comes after
+        FT.SPELLCHECK i hel DISTANCE 5 => bad distance given, distance must be a natural number between 1 to 4
+        FT.SPELLCHECK i hel DISTANCE => DISTANCE arg is given but no DISTANCE comes after
+        FT.SPELLCHECK nope hel => Unknown Index name
+        FT.SPELLCHECK i => ERR wrong number of arguments for 'ft.spellcheck' command
+        "#,
+    );
+    client.resp3().follow(
+        r#"
+        FT.SPELLCHECK i "helo world wrld" => {results: {"helo": [{"hell": Double(0.25)} {"hello": Double(0.25)} {"help": Double(0.25)}], "wrld": [{"world": Double(0.25)}]}}
+        "#,
+    );
+}

@@ -1,0 +1,133 @@
+//! Random texts here and in RediSearch: marks and summaries, spelling. `PETREL_TEST_REDISEARCH`
+//! names a program that starts a Redis server with the module (2.10).
+//!
+//! Intended differences (docs/search.md) are not drawn: patterns, more fragments than are shown.
+
+use crate::client::{Client, show, show_args};
+use crate::random::{Random, duration};
+use crate::redis::{Connection, Redis};
+use petrel_resp::Value;
+use std::path::Path;
+use std::time::Instant;
+
+const WORDS: [&str; 12] =
+    ["god", "light", "heaven", "earth", "of", "the", "deep", "a", "waters", "face", "spirit", "x1"];
+const SEPARATORS: [&str; 8] = [" ", " ", " ", ", ", ". ", "  ", "-", " (\t"];
+
+fn text(random: &mut Random) -> String {
+    let mut text = String::new();
+    for _ in 0..random.below(70) {
+        text.push_str(random.pick(&WORDS));
+        text.push_str(random.pick(&SEPARATORS));
+    }
+    text
+}
+
+fn both(ours: &mut Client, theirs: &mut Connection, words: &[String]) -> (Value, Value) {
+    let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    (ours.call(&args), theirs.call(&args))
+}
+
+fn same(ours: &mut Client, theirs: &mut Connection, words: &[String]) {
+    let (a, b) = both(ours, theirs, words);
+    let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    assert_eq!(show(&a), show(&b), "{}", show_args(&args));
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(Into::into).collect()
+}
+
+fn marked(random: &mut Random, ours: &mut Client, theirs: &mut Connection) {
+    let set = ["HSET", "d", "t", &text(random), "u", random.pick(&["deep", "x1"])];
+    same(ours, theirs, &set.map(String::from));
+    let searched: Vec<&str> = (0..1 + random.below(3)).map(|_| WORDS[random.below(4)]).collect();
+    let query = searched.join(random.pick(&["|", " "]));
+    let mut call = vec!["FT.SEARCH".to_string(), "i".into(), query];
+    call.extend(words("DIALECT 2 RETURN 1 t"));
+    if random.below(3) > 0 {
+        call.extend(words("SUMMARIZE FRAGS 50 SEPARATOR |"));
+        call.extend(["LEN".to_string(), random.below(30).to_string()]);
+    }
+    if random.below(2) == 0 {
+        call.extend(words(random.pick(&["HIGHLIGHT", "HIGHLIGHT FIELDS 1 t TAGS [ ]"])));
+    }
+    same(ours, theirs, &call);
+}
+
+/// Suggestions as a set, without those that are no words here, and without scores: replaced texts
+/// count in them there.
+fn suggestions(reply: &Value) -> Vec<String> {
+    let Value::Array(found) = reply else { return vec![show(reply)] };
+    let mut all = Vec::new();
+    for word in found {
+        let Value::Array(parts) = word else { return vec![show(reply)] };
+        let Value::Array(terms) = &parts[2] else { return vec![show(reply)] };
+        let term = |pair: &Value| match pair {
+            Value::Array(pair) => show(&pair[1]),
+            other => show(other),
+        };
+        let mut terms: Vec<String> = terms.iter().map(term).collect();
+        terms.retain(|term| !term.starts_with("\"+"));
+        terms.sort();
+        all.push(format!("{} {terms:?}", show(&parts[1])));
+    }
+    all
+}
+
+fn spelled(random: &mut Random, ours: &mut Client, theirs: &mut Connection) {
+    let mut word = || {
+        let mut word = random.pick(&WORDS).to_string();
+        for _ in 0..random.below(3) {
+            match random.below(3) {
+                0 if word.len() > 1 => {
+                    word.remove(random.below(word.len()));
+                }
+                1 => word.insert(random.below(word.len() + 1), 'h'),
+                _ => word.push('t'),
+            }
+        }
+        word
+    };
+    let query = format!("{} {}|{}", word(), word(), word());
+    let mut call = vec!["FT.SPELLCHECK".to_string(), "i".into(), query];
+    // RediSearch takes some words of distance 5 for 4.
+    call.extend(["DISTANCE".to_string(), (1 + random.below(3)).to_string()]);
+    if random.below(2) == 0 {
+        call.extend(words(random.pick(&["TERMS INCLUDE in", "TERMS EXCLUDE out"])));
+    }
+    let (a, b) = both(ours, theirs, &call);
+    let args: Vec<&[u8]> = call.iter().map(|word| word.as_bytes()).collect();
+    assert_eq!(suggestions(&a), suggestions(&b), "{}", show_args(&args));
+}
+
+#[test]
+fn random_texts_are_marked_and_spelled_as_by_redisearch() {
+    let Some(program) = std::env::var_os("PETREL_TEST_REDISEARCH") else {
+        eprintln!("skipped: PETREL_TEST_REDISEARCH names no RediSearch");
+        return;
+    };
+    let Some(redis) = Redis::start_program(Path::new(&program), &[]) else {
+        eprintln!("skipped: {} cannot be started", program.display());
+        return;
+    };
+    let mut random = Random::seeded();
+    let (start, mut compared) = (Instant::now(), 0);
+    while start.elapsed() < duration() {
+        let (mut ours, mut theirs) = redis.beside(false);
+        for call in [
+            "FT.CREATE i SCHEMA t TEXT NOSTEM u TEXT",
+            "FT.DICTADD in heave earthy faces",
+            "FT.DICTADD out deeph lightt",
+            "HSET e t waters u spirit",
+        ] {
+            same(&mut ours, &mut theirs, &words(call));
+        }
+        for _ in 0..100 {
+            marked(&mut random, &mut ours, &mut theirs);
+            spelled(&mut random, &mut ours, &mut theirs);
+            compared += 2;
+        }
+    }
+    eprintln!("compared {compared} replies");
+}
