@@ -1,4 +1,4 @@
-//! The query engine's commands: `FT.*` over indexes of hashes.
+//! The query engine's commands: `FT.*` over indexes of hashes and JSON documents.
 //!
 //! | file | holds |
 //! |---|---|
@@ -9,6 +9,8 @@
 //! | `query` | options of `FT.SEARCH`, its run |
 //! | `words` | words of a query, and the options about them |
 //! | `highlight` | marks and summaries of texts |
+//! | `stored` | documents of keys: hashes, and JSON values by path |
+//! | `showing` | form of the values of JSON documents |
 //! | `load` | hits, read and tested again under their locks |
 //! | `reply` | replies of `FT.SEARCH` |
 //! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
@@ -31,8 +33,10 @@ mod open;
 mod query;
 mod reply;
 mod settings;
+mod showing;
 mod spellcheck;
 mod state;
+mod stored;
 mod synonyms;
 mod words;
 

@@ -53,7 +53,14 @@ fn main() {
         let mut texts = Texts::new(1, Language::default());
         let start = Instant::now();
         for (row, text) in lines.iter().enumerate() {
-            let field = FieldText { field: 0, weight: 1.0, has_stems, indexes_empty: false, text };
+            let field = FieldText {
+                field: 0,
+                weight: 1.0,
+                has_stems,
+                indexes_empty: false,
+                is_further: false,
+                text,
+            };
             let row = u32::try_from(row).expect("fewer documents");
             assert!(texts.add(row, &[field], Language::default(), &is_stop_word));
         }

@@ -120,6 +120,7 @@ fn scores_are_those_of_redisearch() {
             weight,
             has_stems: true,
             indexes_empty: false,
+            is_further: false,
             text: Box::leak(text.to_owned().into_boxed_str()).as_bytes(),
         };
         texts.add(row, &[field(0, 1.0, &t), field(1, 2.5, &u)], Language::default(), &is_stop_word);

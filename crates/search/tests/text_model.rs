@@ -194,6 +194,7 @@ proptest! {
                 .enumerate()
                 .map(|(field, text)| FieldText {
                     field, weight: 1.0, has_stems: false, indexes_empty: false, text: text.as_bytes(),
+ is_further: false,
                 })
                 .collect();
             texts.add(row as u32, &fields, Language::default(), &|_| false);

@@ -6,7 +6,7 @@
 //! | `job` | an aggregation with all that it owns, which a cursor keeps |
 //! | `run` | its run: documents, time, memory |
 //! | `walk` | the query's documents, in steps that hold the index |
-//! | `documents` | values read from hashes |
+//! | `documents` | values read from documents |
 //! | `reply` | replies |
 //! | `store` | cursors between two reads |
 //! | `cursors` | `FT.CURSOR` |
@@ -30,6 +30,7 @@ use crate::search::aggregate::options::AggregateOptions;
 use crate::search::arguments::Arguments;
 use crate::search::open::{name_argument, open};
 use crate::search::query;
+use crate::search::showing::Showing;
 use petrel_search::aggregate::plan::Plan;
 use petrel_search::index::search::{Order, Query};
 use std::sync::Arc;
@@ -42,12 +43,15 @@ pub(super) fn aggregate(ctx: &mut Ctx<'_>) -> Outcome {
     let mut arguments = Arguments::new(&ctx.args()[3..]);
     let mut options = AggregateOptions::parse(&mut arguments, ctx.reply.protocol(), dialect)?;
     let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
+    options.search.check_index(&index)?;
     let shows_scores = options.search.with_scores;
     options.search.with_scores |= options.adds_scores;
     let condition = query::condition_of(text, &options.search, &index)?;
     options.search.with_scores = shows_scores;
     let results_max = ctx.exec.shared.search.settings.aggregate_results_max();
-    let plan = Plan::new(&options.steps, &index.schema, options.adds_scores, results_max);
+    let has_columns = options.search.showing() == Showing::First;
+    let plan =
+        Plan::new(&options.steps, (&index.schema, has_columns), options.adds_scores, results_max);
     let plan = Arc::new(plan.map_err(Fail::new)?);
     if options.cursor.is_some() {
         cursors::refuse_more(ctx, index.live.id)?;

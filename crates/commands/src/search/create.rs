@@ -6,6 +6,7 @@ use crate::numbers;
 use crate::search::arguments::Arguments;
 use crate::search::definitions::{Definition, Definitions};
 use crate::search::open::{change_definitions, name_argument, refuse_in_cluster};
+use petrel_search::index::json::parse_path;
 use petrel_search::index::schema::{
     DocumentOptions, FIELDS_MAX, Field, FieldKind, IndexFlag, Schema, TEXT_FIELDS_MAX,
 };
@@ -76,7 +77,8 @@ pub(super) fn create(ctx: &mut Ctx<'_>) -> Outcome {
     if arguments.is_empty() {
         return Err(Fail::fixed("Fields arguments are missing"));
     }
-    fields(&mut arguments, &mut schema.fields)?;
+    fields(&mut arguments, &mut schema)?;
+    check_paths(name, &schema)?;
     check_texts(&schema)?;
     if schema.texts().count() > FEW_TEXTS && !schema.has_flag(IndexFlag::MaxTextFields) {
         schema.flags.push(IndexFlag::MaxTextFields);
@@ -122,7 +124,7 @@ pub(super) fn alter(ctx: &mut Ctx<'_>) -> Outcome {
             return Err(unknown);
         };
         let mut schema = Schema::clone(&definition.schema);
-        fields(&mut arguments, &mut schema.fields)?;
+        fields(&mut arguments, &mut schema)?;
         check_texts(&schema)?;
         if schema.texts().count() > FEW_TEXTS
             && !definition.schema.has_flag(IndexFlag::MaxTextFields)
@@ -137,6 +139,27 @@ pub(super) fn alter(ctx: &mut Ctx<'_>) -> Outcome {
         Ok(())
     })?;
     ctx.ok()
+}
+
+/// Checks the paths of JSON documents that have another name. As in Redis, others just find nothing
+/// if they are no paths.
+fn check_paths(index: &[u8], schema: &Schema) -> Outcome {
+    let is_bad = |field: &&Field| field.name != field.source && parse_path(&field.source).is_none();
+    match schema.fields.iter().filter(|_| schema.is_json()).find(is_bad) {
+        None => Ok(()),
+        Some(Field { source, name, .. }) => {
+            let parts: [&[u8]; 7] = [
+                b"Invalid JSONPath '",
+                source,
+                b"' in attribute '",
+                name,
+                b"' in index '",
+                index,
+                b"'",
+            ];
+            Err(Fail::new(parts.concat()))
+        }
+    }
 }
 
 /// Checks the texts of a schema.
@@ -166,7 +189,7 @@ fn options(arguments: &mut Arguments<'_>) -> Result<(Schema, bool), Fail> {
     while let Some(word) = arguments.next() {
         match &*word.to_ascii_uppercase() {
             b"SCHEMA" => return Ok((schema, skips_scan)),
-            b"ON" => on(arguments.value("ON")?)?,
+            b"ON" => on(arguments.value("ON")?, &mut schema.flags)?,
             b"PREFIX" => {
                 let prefixes = arguments.list("PREFIX")?;
                 if !prefixes.is_empty() {
@@ -190,11 +213,13 @@ fn options(arguments: &mut Arguments<'_>) -> Result<(Schema, bool), Fail> {
     Err(Fail::fixed("No schema found"))
 }
 
-fn on(kind: &[u8]) -> Outcome {
+fn on(kind: &[u8], flags: &mut Vec<IndexFlag>) -> Outcome {
+    flags.retain(|flag| *flag != IndexFlag::Json);
     match () {
         () if kind.eq_ignore_ascii_case(b"HASH") => Ok(()),
         () if kind.eq_ignore_ascii_case(b"JSON") => {
-            Err(Fail::fixed("ERR indexes of JSON documents are not supported yet"))
+            flags.push(IndexFlag::Json);
+            Ok(())
         }
         () => Err(Fail::new([b"Invalid rule type: ", kind].concat())),
     }
@@ -249,9 +274,11 @@ fn document_option(
 }
 
 /// The fields up to the end of the arguments.
-fn fields(arguments: &mut Arguments<'_>, fields: &mut Vec<Field>) -> Outcome {
+fn fields(arguments: &mut Arguments<'_>, schema: &mut Schema) -> Outcome {
+    let is_json = schema.is_json();
+    let fields = &mut schema.fields;
     while let Some(source) = arguments.next() {
-        let field = field(source, arguments)?;
+        let field = field(source, arguments, is_json)?;
         if fields.iter().any(|other| other.name == field.name) {
             return Err(Fail::new([b"Duplicate field in schema - ", &*field.name].concat()));
         }
@@ -263,7 +290,7 @@ fn fields(arguments: &mut Arguments<'_>, fields: &mut Vec<Field>) -> Outcome {
     Ok(())
 }
 
-fn field(source: &[u8], arguments: &mut Arguments<'_>) -> Result<Field, Fail> {
+fn field(source: &[u8], arguments: &mut Arguments<'_>, is_json: bool) -> Result<Field, Fail> {
     let mut name = source;
     if arguments.take("AS") {
         name = arguments.next().ok_or(Fail::fixed("AS requires an argument"))?;
@@ -282,7 +309,7 @@ fn field(source: &[u8], arguments: &mut Arguments<'_>) -> Result<Field, Fail> {
     };
     match &*kind.to_ascii_uppercase() {
         b"NUMERIC" => field.indexes_missing = arguments.take("INDEXMISSING"),
-        b"TAG" => tag_options(arguments, &mut field)?,
+        b"TAG" => tag_options(arguments, &mut field, if is_json { 0 } else { b',' })?,
         b"TEXT" => text_options(arguments, &mut field)?,
         b"GEO" | b"GEOSHAPE" | b"VECTOR" => {
             let kind = String::from_utf8_lossy(kind).to_uppercase();
@@ -307,8 +334,8 @@ fn field(source: &[u8], arguments: &mut Arguments<'_>) -> Result<Field, Fail> {
     Ok(field)
 }
 
-fn tag_options(arguments: &mut Arguments<'_>, field: &mut Field) -> Outcome {
-    let (mut separator, mut is_case_sensitive, mut with_suffix_trie) = (b',', false, false);
+fn tag_options(arguments: &mut Arguments<'_>, field: &mut Field, separator: u8) -> Outcome {
+    let (mut separator, mut is_case_sensitive, mut with_suffix_trie) = (separator, false, false);
     loop {
         match () {
             () if arguments.take("SEPARATOR") => {

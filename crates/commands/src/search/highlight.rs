@@ -159,7 +159,7 @@ pub(super) fn change_texts(
         if tags.is_none() && summary.is_none() {
             continue;
         }
-        let text = loader.value(at).to_vec();
+        let Some(text) = loader.text(at).map(<[u8]>::to_vec) else { continue };
         let language = loader.language_of(at).unwrap_or(rules.language());
         let is_searched = rules.has_field(number as u16) && !matcher.is_empty();
         let marks = match is_searched {

@@ -56,7 +56,7 @@ fn write_definition(reply: &mut dyn Reply, schema: &Schema) {
     reply.simple("index_definition");
     reply.map(3 + given(&texts) + given(&later) + usize::from(indexes_all));
     reply.simple("key_type");
-    reply.simple("HASH");
+    reply.simple(if schema.is_json() { "JSON" } else { "HASH" });
     reply.simple("prefixes");
     reply.array(schema.prefixes.len());
     schema.prefixes.iter().for_each(|prefix| reply.bulk(prefix));
@@ -100,7 +100,8 @@ fn write_field(reply: &mut dyn Reply, field: &Field) {
     match field.kind {
         FieldKind::Tag { separator, .. } => {
             reply.simple("SEPARATOR");
-            reply.bulk(&[separator]);
+            // JSON values are whole tags without one.
+            reply.bulk(if separator == 0 { b"" } else { std::slice::from_ref(&separator) });
         }
         FieldKind::Text { weight, .. } => {
             reply.simple("WEIGHT");

@@ -4,9 +4,15 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::search::query::Searched;
+use crate::search::showing::Showing;
+use crate::search::stored::{
+    ROOT, Stored, field_value, named_path, path_value, read, sorted_value, with_document,
+};
+use petrel_json::{Path, Value as Json};
 use petrel_keyspace::{HashRef, Keyspace};
-use petrel_search::index::document::Stored;
-use petrel_search::index::schema::{Field, FieldKind, LANGUAGE, Schema, parse_number};
+use petrel_search::aggregate::value::Value;
+use petrel_search::index::json::JsonPaths;
+use petrel_search::index::schema::{Field, FieldKind, Schema, parse_number};
 use petrel_search::index::search::{Found, Hit, SortKey};
 use petrel_search::query::{Explanation, hamming};
 use petrel_search::text::Language;
@@ -49,21 +55,35 @@ pub(super) struct Loader {
     pub results: Vec<Loaded>,
     /// Names and values of all results.
     bytes: Vec<u8>,
-    fields: Vec<Value>,
+    fields: Vec<Entry>,
+    /// Paths of `RETURN` that are no fields of the index.
+    paths: Vec<Option<Path>>,
     /// Where the value begins that is being written.
     begun: usize,
     /// Whether texts are marked or summarized later.
     marks_texts: bool,
 }
 
-/// A value of a result.
-struct Value {
+/// A field of a result.
+struct Entry {
     name: Range<usize>,
-    value: Range<usize>,
+    part: Part,
     /// Number of the field in the index, if it is one.
     field: Option<u16>,
     /// Language of the document, if it states one.
     language: Option<Language>,
+}
+
+/// The value of a field of a result.
+enum Part {
+    Bytes(Range<usize>),
+    Value(Value),
+}
+
+/// The value of a field of a result.
+pub(super) enum Shown<'l> {
+    Bytes(&'l [u8]),
+    Value(&'l Value),
 }
 
 /// A result.
@@ -83,9 +103,15 @@ impl Loader {
     }
 
     /// Names and values of a result.
-    pub fn fields(&self, result: &Loaded) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+    pub fn fields(&self, result: &Loaded) -> impl ExactSizeIterator<Item = (&[u8], Shown<'_>)> {
         let fields = self.fields[result.fields.clone()].iter();
-        fields.map(|one| (&self.bytes[one.name.clone()], &self.bytes[one.value.clone()]))
+        fields.map(|entry| {
+            let shown = match &entry.part {
+                Part::Bytes(bytes) => Shown::Bytes(&self.bytes[bytes.clone()]),
+                Part::Value(value) => Shown::Value(value),
+            };
+            (&self.bytes[entry.name.clone()], shown)
+        })
     }
 
     /// Number of values of all results.
@@ -103,9 +129,13 @@ impl Loader {
         self.fields[at].language
     }
 
-    /// A value.
-    pub fn value(&self, at: usize) -> &[u8] {
-        &self.bytes[self.fields[at].value.clone()]
+    /// A value, if it is a text.
+    pub fn text(&self, at: usize) -> Option<&[u8]> {
+        match &self.fields[at].part {
+            Part::Bytes(bytes) => Some(&self.bytes[bytes.clone()]),
+            Part::Value(Value::Text(text)) => Some(text),
+            Part::Value(_) => None,
+        }
     }
 
     /// Bytes to which another value is added.
@@ -116,7 +146,7 @@ impl Loader {
 
     /// Replaces a value by the one that was added.
     pub fn end_value(&mut self, at: usize) {
-        self.fields[at].value = self.begun..self.bytes.len();
+        self.fields[at].part = Part::Bytes(self.begun..self.bytes.len());
     }
 
     /// Reads the results of the page.
@@ -129,6 +159,11 @@ impl Loader {
         let options = searched.options;
         self.marks_texts = options.highlights.is_any();
         let keyspace = ctx.exec.ks.keyspace().clone();
+        let paths = searched.index.paths.clone();
+        if paths.is_some() {
+            let returned = options.returned.iter().flatten();
+            self.paths = returned.map(|returned| named_path(returned.field)).collect();
+        }
         for hit in found.hits.iter().skip(options.offset) {
             if self.results.len() == options.count {
                 break;
@@ -140,9 +175,15 @@ impl Loader {
             }
             ctx.pace(UNITS_PER_HIT)?;
             let bits = ctx.exec.ks.hash(&hit.key).bits();
-            with_hash(ctx, &hit.key, |hash| {
-                if is_as_found(hit, bits, searched, &keyspace) || is_match(hash, searched) {
-                    self.take(hit, hash, searched);
+            with_document(ctx, &hit.key, paths.as_deref(), |stored| {
+                let schema = &searched.index.schema;
+                if is_as_found(hit, bits, searched, &keyspace)
+                    || stored.matches(schema, &searched.condition)
+                {
+                    match stored {
+                        Stored::Hash(hash) => self.take(hit, hash, searched),
+                        Stored::Json(root, paths) => self.take_json(hit, *root, paths, searched),
+                    }
                 }
             })?;
         }
@@ -183,9 +224,62 @@ impl Loader {
         self.bytes.extend_from_slice(name);
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        let (name, value) = (start..middle, middle..self.bytes.len());
+        let part = Part::Bytes(middle..self.bytes.len());
+        self.push_part(start..middle, part, field);
+    }
+
+    fn push_part(&mut self, name: Range<usize>, part: Part, field: Option<usize>) {
         let field = field.and_then(|field| u16::try_from(field).ok());
-        self.fields.push(Value { name, value, field, language: None });
+        self.fields.push(Entry { name, part, field, language: None });
+    }
+
+    fn push_value(&mut self, name: &[u8], value: Option<Value>, field: Option<usize>) {
+        let Some(value) = value else { return };
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.push_part(start..self.bytes.len(), Part::Value(value), field);
+    }
+
+    fn take_json(
+        &mut self,
+        hit: &Hit,
+        root: Json<'_>,
+        paths: &JsonPaths,
+        searched: &Searched<'_, '_>,
+    ) {
+        let (options, schema) = (searched.options, &searched.index.schema);
+        let (start, showing) = (self.fields.len(), options.showing());
+        let field = |name: &[u8]| {
+            let number = schema.field(name)?;
+            Some((&schema.fields[number], paths.path(number)?))
+        };
+        match &options.returned {
+            _ if options.no_content => {}
+            Some(returned) => {
+                for (at, Returned { field: source, name }) in returned.iter().enumerate() {
+                    let value = match (field(source), self.paths.get(at)) {
+                        (Some(field), _) => field_value(field, root, showing),
+                        _ if *source == b"__key" => Some(Value::text(&hit.key)),
+                        (_, Some(Some(path))) => path_value(path, root, showing),
+                        _ => None,
+                    };
+                    self.push_value(name, value, schema.field(source));
+                }
+            }
+            None => {
+                if let Some((name, _)) = options.sort
+                    && let Some(own) = field(name)
+                {
+                    let value = match own.0.is_sortable && showing == Showing::First {
+                        true => sorted_value(own, root),
+                        false => field_value(own, root, showing),
+                    };
+                    self.push_value(name, value, schema.field(name));
+                }
+                self.push_value(ROOT, whole(root, showing), None);
+            }
+        }
+        self.results.push(Loaded::of(hit, start..self.fields.len()));
     }
 
     fn return_field(
@@ -229,6 +323,11 @@ impl Loader {
     }
 }
 
+/// A whole JSON document.
+pub(super) fn whole(root: Json<'_>, showing: Showing) -> Option<Value> {
+    path_value(&named_path(ROOT)?, root, showing)
+}
+
 impl Loaded {
     fn of(hit: &Hit, fields: Range<usize>) -> Self {
         Loaded {
@@ -253,60 +352,6 @@ fn is_as_found(hit: &Hit, hash: u64, searched: &Searched<'_, '_>, keyspace: &Key
         && !contents.has_expiring_fields(hit.row)
 }
 
-/// Whether a document matches as it is stored.
-fn is_match(hash: &HashRef<'_>, searched: &Searched<'_, '_>) -> bool {
-    let schema = &searched.index.schema;
-    let document = Stored { schema, get: reader(hash, schema) };
-    document.fits() && searched.condition.matches(&document)
-}
-
-/// Reads the fields of a schema from a hash.
-#[allow(clippy::type_complexity)]
-pub(super) fn reader<'h>(
-    hash: &'h HashRef<'_>,
-    schema: &'h Schema,
-) -> impl Fn(usize, &mut dyn FnMut(&[u8])) -> bool + 'h {
-    move |number, each| {
-        let language = schema.documents.language_field.as_deref();
-        let name = match schema.fields.get(number) {
-            Some(field) => Some(&*field.source),
-            None => language.filter(|_| number == usize::from(LANGUAGE)),
-        };
-        name.is_some_and(|name| read(hash, name, each))
-    }
-}
-
-/// Passes the value of a field to `each`; false if there is none.
-pub(super) fn read(hash: &HashRef<'_>, name: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
-    let mut scratch = itoa::Buffer::new();
-    let field = hash.get(name);
-    field.map(|field| each(field.value.bytes(&mut scratch))).is_some()
-}
-
-/// Calls `work` with the hash of a key, under its lock; does nothing if there is none.
-///
-/// # Errors
-/// If a slow script holds the key.
-pub(super) fn with_hash(ctx: &mut Ctx<'_>, key: &[u8], work: impl FnOnce(&HashRef<'_>)) -> Outcome {
-    let db = ctx.db();
-    let gives_way = ctx.gives_way();
-    let crate::Executor { ks, shared, .. } = &mut *ctx.exec;
-    let key = ks.key(key);
-    let nested = ks.holds_any();
-    let is_kept = || shared.scripts.running.is_busy() || gives_way && shared.long.holds(key.hash);
-    if !nested && !ks.lock_unless(key.hash, is_kept) {
-        return Err(ctx.exec.kept_out());
-    }
-    let now_ms = ks.now_ms();
-    if let Some(hash) = ks.view(db, key).and_then(|view| view.hash(now_ms).ok()) {
-        work(&hash);
-    }
-    if !nested {
-        ks.unlock();
-    }
-    Ok(())
-}
-
 /// Sorts hits by a field that is not in the index: its values are read from the keys.
 pub(super) fn load_sorted(
     ctx: &mut Ctx<'_>,
@@ -316,11 +361,19 @@ pub(super) fn load_sorted(
     let Some((name, is_descending)) = searched.options.sort else { return Ok(()) };
     let Some(number) = searched.index.schema.field(name) else { return Ok(()) };
     let source = &searched.index.schema.fields[number].source;
+    let (paths, showing) = (searched.index.paths.clone(), searched.options.showing());
     for hit in &mut found.hits {
         ctx.pace(UNITS_PER_HIT)?;
         let mut sort_key = SortKey::Missing;
-        with_hash(ctx, &hit.key, |hash| {
-            read(hash, source, &mut |value| sort_key = SortKey::Text(value.into()));
+        with_document(ctx, &hit.key, paths.as_deref(), |stored| match stored {
+            Stored::Hash(hash) => {
+                read(hash, source, &mut |value| sort_key = SortKey::Text(value.into()));
+            }
+            Stored::Json(root, paths) => {
+                let path = paths.path(number);
+                let value = path.and_then(|path| path_value(path, *root, showing));
+                sort_key = value.map_or(SortKey::Missing, |value| sort_key_of(&value));
+            }
         })?;
         hit.sort_key = sort_key;
     }
@@ -328,6 +381,14 @@ pub(super) fn load_sorted(
         .hits
         .sort_by(|a, b| a.sort_key.compare(&b.sort_key, is_descending).then(a.row.cmp(&b.row)));
     Ok(())
+}
+
+fn sort_key_of(value: &Value) -> SortKey {
+    match value.first() {
+        Value::Number(number) => SortKey::Number(*number),
+        Value::Text(text) => SortKey::Text((**text).into()),
+        _ => SortKey::Missing,
+    }
 }
 
 /// Compares the payloads of hits with that of the query (`SCORER HAMMING`), and sorts by that
@@ -344,8 +405,11 @@ pub(super) fn load_payload_scores(
         ctx.pace(UNITS_PER_HIT)?;
         let mut payload = Vec::new();
         if let Some(name) = name {
-            with_hash(ctx, &hit.key, |hash| {
-                read(hash, name, &mut |value| payload = value.to_vec());
+            let paths = searched.index.paths.clone();
+            with_document(ctx, &hit.key, paths.as_deref(), |stored| {
+                if let Stored::Hash(hash) = stored {
+                    read(hash, name, &mut |value| payload = value.to_vec());
+                }
             })?;
         }
         hit.score = hamming(own, &payload);

@@ -5,6 +5,7 @@ use crate::fail::{Fail, Outcome};
 use crate::search::definitions::{Definitions, Name};
 use crate::search::dictionaries::Dictionaries;
 use crate::server::state::ServerState;
+use petrel_search::index::json::JsonPaths;
 use petrel_search::index::live::Live;
 use petrel_search::index::schema::Schema;
 use petrel_search::index::texts::TextRules;
@@ -20,6 +21,8 @@ pub(super) struct OpenIndex {
     pub name: Box<[u8]>,
     pub live: Arc<Live>,
     pub schema: Arc<Schema>,
+    /// Paths of the fields, of JSON documents.
+    pub paths: Option<Arc<JsonPaths>>,
 }
 
 impl OpenIndex {
@@ -75,6 +78,7 @@ pub(super) fn open(
         name: definitions.name_of(db, name).into(),
         live: covering.live.clone(),
         schema: covering.schema.clone(),
+        paths: covering.paths.clone(),
     })
 }
 

@@ -10,6 +10,8 @@ use crate::search::load::{Loader, Returned, load_payload_scores, load_sorted};
 use crate::search::open::{OpenIndex, name_argument, open};
 use crate::search::reply;
 use crate::search::settings::SearchSettings;
+use crate::search::showing::Showing;
+use crate::search::stored::check_expand;
 use crate::search::words::{self, NamedScorer, WordOptions};
 use petrel_resp::Protocol;
 use petrel_search::index::condition::{Condition, Unsuitable, Words, WordsOptions};
@@ -53,6 +55,9 @@ pub(super) struct Options<'a> {
     /// A filter that no document passes: places are not indexed.
     has_geo_filter: bool,
     parameters: Parameters,
+    /// Values of JSON documents are replies of their own (`FORMAT EXPAND`).
+    pub expands: bool,
+    has_dialect: bool,
     dialect: Dialect,
     /// Time after which the query ends, if it was stated.
     pub timeout: Option<Duration>,
@@ -68,6 +73,7 @@ pub(super) fn search(ctx: &mut Ctx<'_>) -> Outcome {
         &ctx.exec.shared.search.settings,
     )?;
     let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
+    options.check_index(&index)?;
     let order = order(&options, &index.schema)?;
     options.highlights.check(&index.schema, options.returned.as_deref())?;
     let condition = condition(text, &options, &index, order)?;
@@ -129,6 +135,7 @@ fn resolve(
     order: Order,
 ) -> Result<Condition, Fail> {
     let fail = |error: Unsuitable| Fail::new(error.0);
+    words::check_order(tree, &index.schema, index.paths.as_deref())?;
     let needs_scores = options.with_scores || order == Order::Scores && options.count > 0;
     let Some(rules) = index.rules().filter(|_| needs_scores || words::has_words(tree)) else {
         return Condition::of(tree, &index.schema).map_err(fail);
@@ -290,6 +297,24 @@ impl<'a> Options<'a> {
         &self.words
     }
 
+    /// Form of the shown values of JSON documents.
+    pub fn showing(&self) -> Showing {
+        // As in Redis, `EXPAND` without a dialect is that of dialect 3.
+        let is_third = matches!(self.dialect, Dialect::Three | Dialect::Four);
+        match is_third || self.expands && !self.has_dialect {
+            true => Showing::All,
+            false => Showing::First,
+        }
+    }
+
+    /// Rejects options that the index does not allow.
+    pub fn check_index(&self, index: &OpenIndex) -> Outcome {
+        match self.expands {
+            true => check_expand(&index.schema, self.showing()),
+            false => Ok(()),
+        }
+    }
+
     /// The dialect.
     pub fn dialect(&self) -> Dialect {
         self.dialect
@@ -426,6 +451,7 @@ impl<'a> Options<'a> {
                 let text = arguments.next().ok_or(Fail::fixed("Need an argument for DIALECT"))?;
                 let number = crate::numbers::integer(text).ok();
                 let dialect = number.and_then(|number| Dialect::of(u32::try_from(number).ok()?));
+                self.has_dialect = true;
                 self.dialect = dialect
                     .ok_or(Fail::fixed("DIALECT requires a non negative integer >=1 and <= 4"))?;
             }
@@ -455,7 +481,7 @@ impl<'a> Options<'a> {
             }
             b"EXPANDER" => self.words.expander = Some(arguments.value("EXPANDER")?),
             b"PAYLOAD" => self.payload = Some(arguments.value("PAYLOAD")?),
-            b"FORMAT" => format(arguments, protocol)?,
+            b"FORMAT" => self.expands = expands(arguments, protocol)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -482,17 +508,18 @@ impl<'a> Options<'a> {
     }
 }
 
-fn format(arguments: &mut Arguments<'_>, protocol: Protocol) -> Outcome {
+/// Whether a reply's format is `EXPAND`.
+fn expands(arguments: &mut Arguments<'_>, protocol: Protocol) -> Result<bool, Fail> {
     let name = arguments.value("FORMAT")?;
     match () {
-        () if name.eq_ignore_ascii_case(b"STRING") => Ok(()),
+        () if name.eq_ignore_ascii_case(b"STRING") => Ok(false),
         () if !name.eq_ignore_ascii_case(b"EXPAND") => {
             Err(Fail::new([b"FORMAT ", name, b" is not supported"].concat()))
         }
         () if protocol == Protocol::Resp2 => {
             Err(Fail::fixed("EXPAND format is only supported with RESP3"))
         }
-        () => Err(Fail::fixed("EXPAND format is only supported with JSON")),
+        () => Ok(true),
     }
 }
 

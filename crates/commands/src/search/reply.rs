@@ -2,8 +2,9 @@
 
 use crate::ctx::Ctx;
 use crate::fail::Outcome;
-use crate::search::load::{Loaded, Loader, print_general};
+use crate::search::load::{Loaded, Loader, Shown, print_general};
 use crate::search::query::Options;
+use crate::search::stored::write_value;
 use petrel_resp::{Protocol, Reply};
 use petrel_search::index::search::SortKey;
 use petrel_search::query::Explanation;
@@ -54,7 +55,7 @@ fn write_flat(reply: &mut dyn Reply, options: &Options<'_>, total: usize, loader
             reply.array(fields.len() * 2);
             fields.for_each(|(name, value)| {
                 reply.bulk(name);
-                reply.bulk(value);
+                write_shown(reply, &value, options.expands);
             });
         }
     }
@@ -73,7 +74,7 @@ fn write_map(
     reply.simple("total_results");
     reply.integer(total as i64);
     reply.simple("format");
-    reply.simple("STRING");
+    reply.simple(if options.expands { "EXPAND" } else { "STRING" });
     reply.simple("results");
     reply.array(loader.results.len());
     for result in &loader.results {
@@ -104,7 +105,7 @@ fn write_map(
             reply.map(fields.len());
             fields.for_each(|(name, value)| {
                 reply.bulk(name);
-                reply.bulk(value);
+                write_shown(reply, &value, options.expands);
             });
         }
         reply.simple("values");
@@ -114,6 +115,13 @@ fn write_map(
     reply.array(usize::from(timed_out));
     if timed_out {
         reply.simple(TIMED_OUT);
+    }
+}
+
+fn write_shown(reply: &mut dyn Reply, shown: &Shown<'_>, expands: bool) {
+    match shown {
+        Shown::Bytes(bytes) => reply.bulk(bytes),
+        Shown::Value(value) => write_value(reply, value, expands),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::fail::Fail;
 use crate::search::query::Options;
+use petrel_search::index::json::JsonPaths;
 use petrel_search::index::schema::{IndexFlag, Schema};
 use petrel_search::index::search::Found;
 use petrel_search::index::texts::TextRules;
@@ -137,6 +138,60 @@ pub(super) fn restrict(tree: &mut Node, options: &Options<'_>, schema: &Schema) 
         }
         let own = std::mem::replace(tree, Node::new(NodeKind::Empty));
         tree.kind = NodeKind::Intersection(vec![range, own]);
+    }
+}
+
+/// Rejects distances between words of JSON values that have no order: those of a path with more
+/// than one value.
+pub(super) fn check_order(
+    tree: &Node,
+    schema: &Schema,
+    paths: Option<&JsonPaths>,
+) -> Result<(), Fail> {
+    let Some(paths) = paths else { return Ok(()) };
+    let unordered = schema.texts().enumerate().find(|(at, number)| {
+        !paths.is_ordered(*number) && limits_distance(tree, FieldMask::of(*at))
+    });
+    match unordered {
+        None => Ok(()),
+        Some((_, number)) => {
+            let name = &schema.fields[number].name;
+            let parts: [&[u8]; 3] = [
+                b"slop/inorder are not supported for field `",
+                name,
+                b"` since it has undefined ordering",
+            ];
+            Err(Fail::new(parts.concat()))
+        }
+    }
+}
+
+/// Whether a query limits the distance of words in a field.
+fn limits_distance(node: &Node, field: FieldMask) -> bool {
+    let names = |child: &Node| {
+        let is_word = matches!(
+            child.kind,
+            NodeKind::Term(_)
+                | NodeKind::Phrase(_)
+                | NodeKind::Pattern(_)
+                | NodeKind::Fuzzy { .. }
+                | NodeKind::Union(_)
+                | NodeKind::Intersection(_)
+        );
+        is_word && child.fields.and(field) != FieldMask::NONE
+    };
+    match &node.kind {
+        NodeKind::Intersection(children) => {
+            let has_limit =
+                node.attributes.slop.is_some() || node.attributes.in_order == Some(true);
+            has_limit && children.iter().any(names)
+                || children.iter().any(|child| limits_distance(child, field))
+        }
+        NodeKind::Union(children) | NodeKind::Phrase(children) => {
+            children.iter().any(|child| limits_distance(child, field))
+        }
+        NodeKind::Not(child) | NodeKind::Optional(child) => limits_distance(child, field),
+        _ => false,
     }
 }
 

@@ -172,15 +172,20 @@ fn merge(ctx: &mut Ctx<'_>) -> Outcome {
     let asked = merge_arguments(ctx)?;
     let before = digest_to_change(ctx)?.is_some();
     let from = if before && !asked.overrides { vec![1] } else { Vec::new() };
+    // A destination that stays keeps its compression.
+    let compression = match (asked.compression, from.first()) {
+        (Some(compression), _) => Some(compression),
+        (None, Some(&destination)) => Some(digest(ctx, destination)?.compression()),
+        (None, None) => None,
+    };
     let from = [from, (3..3 + asked.sources).collect()].concat();
-    let (mut nodes, mut compression) = (0, asked.compression.unwrap_or(0));
+    let (mut nodes, mut highest) = (0, 0);
     for &i in &from {
         let source = digest(ctx, i)?;
         nodes += source.nodes().len();
-        if asked.compression.is_none() {
-            compression = compression.max(source.compression());
-        }
+        highest = highest.max(source.compression());
     }
+    let compression = compression.unwrap_or(highest);
     expect(nodes.saturating_mul(2 * UNITS_PER_NODE), here)?;
     let mut merged = TDigest::new(compression).ok_or(TOO_LARGE)?;
     let held = ctx.hold_growth(merged.growth(nodes))?;

@@ -16,6 +16,11 @@ impl Random {
         Random(seed | 1)
     }
 
+    /// A generator of the numbers of a seed.
+    pub fn of(seed: u64) -> Self {
+        Random(seed | 1)
+    }
+
     /// A number below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;

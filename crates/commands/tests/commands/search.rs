@@ -18,7 +18,7 @@ pub(crate) fn settle(client: &mut Client, index: &str) {
 }
 
 /// A figure of `FT.INFO`.
-fn field_of(client: &mut Client, index: &str, name: &str) -> String {
+pub fn field_of(client: &mut Client, index: &str, name: &str) -> String {
     let Value::Array(info) = client.call(&[b"FT.INFO", index.as_bytes()]) else {
         panic!("no FT.INFO of {index}");
     };

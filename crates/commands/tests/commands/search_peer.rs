@@ -128,7 +128,7 @@ fn draw_query(random: &mut Random, fields: &[DrawnField], dialect: usize, depth:
     }
 }
 
-fn call_both(ours: &mut Client, theirs: &mut Connection, words: &[String]) -> (Value, Value) {
+pub fn call_both(ours: &mut Client, theirs: &mut Connection, words: &[String]) -> (Value, Value) {
     let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     (ours.call(&args), theirs.call(&args))
 }
@@ -177,7 +177,7 @@ fn sorted(value: &Value) -> String {
 }
 
 /// The total, and the shown results: sorted unless their order is defined.
-fn results(reply: &Value, keeps_order: bool) -> (String, Vec<String>) {
+pub fn results(reply: &Value, keeps_order: bool) -> (String, Vec<String>) {
     let mut found: Vec<String>;
     let total;
     match reply {

@@ -114,6 +114,28 @@ fn digests_are_merged() {
     );
 }
 
+/// Without COMPRESSION, a destination that stays keeps its own; another has the highest of the
+/// sources.
+#[test]
+fn a_merge_keeps_the_destinations_compression() {
+    let mut client = Client::new();
+    client.follow(
+        r#"
+        TDIGEST.CREATE narrow COMPRESSION 55 => OK
+        TDIGEST.CREATE a COMPRESSION 100 => OK
+        TDIGEST.CREATE b COMPRESSION 200 => OK
+        TDIGEST.MERGE narrow 2 a b => OK
+        TDIGEST.MERGE new 2 a b => OK
+        TDIGEST.MERGE a 1 b OVERRIDE => OK
+        TDIGEST.MERGE b 1 narrow COMPRESSION 70 => OK
+        "#,
+    );
+    for (key, compression) in [("narrow", 55), ("new", 200), ("a", 200), ("b", 70)] {
+        let info = client.run(&format!("TDIGEST.INFO {key}"));
+        assert!(info.contains(&format!("Compression {compression} ")), "{key}: {info}");
+    }
+}
+
 /// Payloads of RedisBloom 8.8 with compression 1: of three numbers, of none, and of a single one,
 /// which it does not write.
 #[test]

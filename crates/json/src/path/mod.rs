@@ -168,6 +168,17 @@ impl Path {
         Some(steps)
     }
 
+    /// The steps before the first part that selects by anything but a name or an index: values that
+    /// the path finds are below, and depend on nothing else. No steps if it has filters, which may
+    /// read any value, and for a projection.
+    pub fn leading_steps(&self) -> Vec<Step<'_>> {
+        let is_filter = |selector: &Selector| matches!(selector, Selector::Filter(_));
+        if self.segments.iter().any(|segment| segment.selectors.iter().any(is_filter)) {
+            return Vec::new();
+        }
+        self.segments.iter().map_while(Segment::step).collect()
+    }
+
     /// Whether every part names one member or one element, maybe counted from the end.
     #[inline]
     pub fn is_static(&self) -> bool {

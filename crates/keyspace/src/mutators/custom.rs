@@ -248,7 +248,10 @@ impl Slot for KeySlot<'_, '_> {
         let (handle, db, key, of) = (&mut *self.handle, self.db, self.key, self.of.number);
         let effect =
             |body| Effect::Custom { key: key.bytes, of, change: CustomChange { op, body } };
-        if !handle.has_sink() {
+        // Indexes read the place of a change in a document.
+        let is_read =
+            of == TypeNumber::JSON && json::change::is_of_place(op) && handle.is_document(db, key);
+        if !handle.has_sink() && !is_read {
             return handle.record(db, key, &effect(&[]));
         }
         let mut body = std::mem::take(&mut handle.observers.change);

@@ -5,11 +5,17 @@ use crate::handle::Handle;
 use crate::state::documents::{Documents, Noted};
 use crate::state::effect::Effect;
 use crate::state::observers::DOCUMENTS;
+use crate::structures::custom::TypeNumber;
+use crate::structures::entry::Entry;
 use crate::structures::hash::HashRef;
+use crate::structures::json::change::place_of;
 use crate::structures::key_hash::Key;
-use petrel_search::index::batch::ChangedKey;
+use crate::structures::view::View;
+use petrel_json::{Step, Value, Work};
+use petrel_search::index::batch::{ChangedKey, Copying};
 use petrel_search::index::contents::{Contents, Extent};
-use petrel_search::index::coverage::{Covering, Touched, View};
+use petrel_search::index::coverage::{self, Covering, Touched};
+use petrel_search::index::json::JsonPaths;
 use std::mem::take;
 
 /// Documents from which on detached contents are freed by a thread of their own.
@@ -49,6 +55,9 @@ impl Handle {
             Effect::FieldPut { field, .. }
             | Effect::FieldExpire { field, .. }
             | Effect::FieldRemove { field, .. } => return documents.note_field(db, key, field),
+            Effect::Custom { of: TypeNumber::JSON, change, .. } => {
+                return documents.note_place(db, key, place_of(change).as_deref());
+            }
             Effect::Expire { .. } => Touched::EXPIRY,
             Effect::Put { .. }
             | Effect::Store { .. }
@@ -58,6 +67,12 @@ impl Handle {
             _ => return,
         };
         documents.note_all(db, key, touched);
+    }
+
+    /// Whether an index may cover a key.
+    pub(crate) fn is_document(&self, db: u16, key: Key<'_>) -> bool {
+        let documents = self.observers.documents.as_ref();
+        documents.is_some_and(|documents| !documents.view.covering(db, key.bytes).is_empty())
     }
 
     /// Notes a new hash: it is a document even if no index has any of its fields.
@@ -121,8 +136,8 @@ impl Handle {
         let key = &keys[noted.key.clone()];
         let changed = ChangedKey { key, hash: noted.hash.bits(), sequence };
         let found = self.find(noted.db, Key { bytes: key, hash: noted.hash });
-        let hash = found.and_then(|(_, entry)| Some((entry, HashRef::of(entry, i64::MIN)?)));
-        let Some((entry, hash)) = hash else {
+        let stored = found.and_then(|(_, entry)| Some((entry, Stored::of(entry, covering)?)));
+        let Some((entry, stored)) = stored else {
             return batch.remove(noted.index, changed);
         };
         let is_whole = noted.touched.is_whole() || follows || covering.live.scan.is_running();
@@ -135,18 +150,11 @@ impl Handle {
             () if is_whole => Extent::Whole,
             () => Extent::Fields,
         };
-        let mut copying = batch.put(noted.index, changed, extent, expiry);
-        let mut scratch = itoa::Buffer::new();
-        for (name, number) in covering.schema.watched() {
-            if !is_whole && !noted.touched.has_field(number) {
-                continue;
-            }
-            match hash.get(name) {
-                Some(field) => {
-                    copying.field(number, Some(field.value.bytes(&mut scratch)), field.expiry);
-                }
-                None => copying.field(number, None, None),
-            }
+        let copying = batch.put(noted.index, changed, extent, expiry);
+        let is_wanted = |number| is_whole || noted.touched.has_field(number);
+        match stored {
+            Stored::Hash(hash) => copy_hash(&hash, covering, &is_wanted, copying),
+            Stored::Json(root, paths) => copy_json(root, paths, &is_wanted, copying),
         }
     }
 
@@ -216,12 +224,69 @@ impl Handle {
             };
             Covering::new(db, covering.live.clone(), covering.schema.clone())
         });
-        self.ks.set_index_view(View::new(swapped.collect()));
+        self.ks.set_index_view(coverage::View::new(swapped.collect()));
         self.renew_observers();
     }
 }
 
+/// A document of an index.
+enum Stored<'e> {
+    Hash(HashRef<'e>),
+    Json(Value<'e>, &'e JsonPaths),
+}
+
+impl<'e> Stored<'e> {
+    /// The document of a key; none if it is of another type.
+    fn of(entry: Entry, covering: &'e Covering) -> Option<Self> {
+        match &covering.paths {
+            Some(paths) => Some(Stored::Json(View::new(entry).json().ok()?, paths)),
+            None => HashRef::of(entry, i64::MIN).map(Stored::Hash),
+        }
+    }
+}
+
+fn copy_hash(
+    hash: &HashRef<'_>,
+    covering: &Covering,
+    is_wanted: &dyn Fn(u16) -> bool,
+    mut copying: Copying<'_>,
+) {
+    let mut scratch = itoa::Buffer::new();
+    for (name, number) in covering.schema.watched().filter(|(_, number)| is_wanted(*number)) {
+        match hash.get(name) {
+            Some(field) => {
+                copying.field(number, Some(field.value.bytes(&mut scratch)), field.expiry);
+            }
+            None => copying.field(number, None, None),
+        }
+    }
+}
+
+fn copy_json(
+    root: Value<'_>,
+    paths: &JsonPaths,
+    is_wanted: &dyn Fn(u16) -> bool,
+    mut copying: Copying<'_>,
+) {
+    // One budget for all paths of the document.
+    let mut work = Work::default();
+    for number in paths.numbers().filter(|number| is_wanted(*number)) {
+        copying.field_with(number, &mut |out| paths.list(number, root, &mut work, out));
+    }
+}
+
 impl Documents {
+    /// Notes a change of a JSON document at a place, or of all of it.
+    fn note_place(&mut self, db: u16, key: Key<'_>, place: Option<&[Step<'_>]>) {
+        let view = self.view.clone();
+        for &index in view.covering(db, key.bytes) {
+            let touched = view.indexes[index as usize].touched_at(place);
+            if touched != Touched::default() {
+                self.note(db, (key.bytes, key.hash), index, touched);
+            }
+        }
+    }
+
     fn note_field(&mut self, db: u16, key: Key<'_>, field: &[u8]) {
         let view = self.view.clone();
         for &index in view.covering(db, key.bytes) {

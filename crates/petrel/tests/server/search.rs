@@ -98,6 +98,8 @@ fn fill(client: &mut Client, round: i64) -> Vec<String> {
         client.call(&["FT.ALIASADD", "a", "i"]);
         client.call(&["FT.ALTER", "i", "SCHEMA", "ADD", "m", "NUMERIC"]);
         client.call(&["FT.DROPINDEX", "dropped"]);
+        let words = "FT.CREATE j ON JSON PREFIX 1 j: SCHEMA $.n[*] AS n NUMERIC $.t AS t TAG";
+        assert_eq!(client.text(&words.split(' ').collect::<Vec<_>>()), "OK");
         client.call(&["FT.SYNUPDATE", "i", "g", "runs", "walks"]);
         client.call(&["FT.DICTADD", "d", "b", "a"]);
     }
@@ -105,6 +107,9 @@ fn fill(client: &mut Client, round: i64) -> Vec<String> {
         let (key, number) = (format!("e:{n}"), (n + round).to_string());
         let (tag, words) = (format!("x{}", n % 3), format!("runs of number{}", n % 7));
         client.call(&["HSET", &key, "n", &number, "m", &number, "t", &tag, "w", &words]);
+        let document = format!("{{\"n\":[{number},{n}],\"t\":\"{tag}\"}}");
+        client.call(&["JSON.SET", &format!("j:{n}"), "$", &document]);
+        client.call(&["JSON.ARRAPPEND", &format!("j:{n}"), "$.n", "1000"]);
     }
     client.call(&["DEL", "e:5"]);
     client.call(&["HEXPIRE", "e:6", "1000", "FIELDS", "1", "n"]);
@@ -118,6 +123,10 @@ fn shown(client: &mut Client) -> Vec<String> {
         .iter()
         .map(|query| client.text(&["FT.SEARCH", "a", query, "SORTBY", "n", "LIMIT", "0", "1000"]));
     let mut all: Vec<String> = results.collect();
+    settle(client, "j");
+    for query in ["*", "@n:[1000 1000] @t:{x1}", "@n:[10 20]"] {
+        all.push(format!("[{}", total(client, "j", query)));
+    }
     all.push(client.text(&["FT._LIST"]));
     all.push(client.text(&["FT.SYNDUMP", "a"]));
     all.push(client.text(&["FT.DICTDUMP", "d"]));

@@ -46,7 +46,8 @@ type Pair = (Option<i32>, Option<i32>);
 
 /// Runs steps over pairs of numbers, taking results in chunks.
 fn run(steps: &[Step<'_>], pairs: &[Pair], chunk: usize) -> Vec<Vec<Option<f64>>> {
-    let plan = Arc::new(Plan::new(steps, &schema(), false, usize::MAX).expect("known names"));
+    let plan =
+        Arc::new(Plan::new(steps, (&schema(), true), false, usize::MAX).expect("known names"));
     let mut pipeline = Pipeline::new(plan.clone());
     let mut results = Vec::new();
     let mut left = pairs.iter();

@@ -103,10 +103,10 @@ pub fn column_value(schema: &Schema, field: usize, text: &[u8]) -> Value {
     Value::text(&folded)
 }
 
-/// Whether the index has the values of a field.
+/// Whether the index has the values of a field. Of JSON documents it may lack others beside them.
 fn has_column(schema: &Schema, field: usize) -> bool {
     let field = &schema.fields[field];
-    field.is_sortable || matches!(field.kind, FieldKind::Number)
+    field.is_sortable || matches!(field.kind, FieldKind::Number) && !schema.is_json()
 }
 
 /// Whether the index has the values of a field as its documents do.
@@ -116,22 +116,24 @@ fn keeps_text(schema: &Schema, field: usize) -> bool {
         FieldKind::Tag { is_case_sensitive, .. } => is_case_sensitive,
         _ => false,
     };
-    field.is_unfolded || is_case_sensitive
+    field.is_unfolded || is_case_sensitive || schema.is_json()
 }
 
 impl Plan {
-    /// Resolves steps.
+    /// Resolves steps. Without columns, values of JSON documents are read from these, since the
+    /// index has the first only.
     ///
     /// # Errors
     /// A text for the user.
     pub fn new(
         steps: &[Step<'_>],
-        schema: &Schema,
+        (schema, has_columns): (&Schema, bool),
         adds_scores: bool,
         results_max: usize,
     ) -> Result<Self, Vec<u8>> {
         let mut builder = Builder {
             schema,
+            has_columns,
             lookup: Lookup::default(),
             is_grouped: false,
             columns: Vec::new(),
@@ -174,6 +176,7 @@ impl Plan {
 
 struct Builder<'s> {
     schema: &'s Schema,
+    has_columns: bool,
     lookup: Lookup,
     /// Whether rows are groups, and no longer documents.
     is_grouped: bool,
@@ -239,6 +242,9 @@ impl Builder<'_> {
             let number = self.schema.field(field);
             let slot = self.lookup.set(name);
             match number {
+                Some(number) if self.schema.is_json() => {
+                    load.fields.push((Source::Field(number), slot));
+                }
                 Some(number) if matches!(self.schema.fields[number].kind, FieldKind::Number) => {
                     self.columns.push((number, slot));
                 }
@@ -268,7 +274,7 @@ impl Builder<'_> {
             return None;
         }
         let field = self.schema.field(name)?;
-        Some(match has_column(self.schema, field) {
+        Some(match self.has_column(field) {
             true => self.column(name, field),
             false => {
                 let slot = self.lookup.set(name);
@@ -276,6 +282,10 @@ impl Builder<'_> {
                 slot
             }
         })
+    }
+
+    fn has_column(&self, field: usize) -> bool {
+        has_column(self.schema, field) && (self.has_columns || !self.schema.is_json())
     }
 
     fn column(&mut self, name: &[u8], field: usize) -> usize {

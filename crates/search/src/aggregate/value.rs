@@ -18,12 +18,31 @@ pub enum Value {
     Text(Arc<[u8]>),
     /// Several values.
     Array(Arc<[Value]>),
+    /// Values of a JSON path that are shown together, of which the first counts.
+    Several(Arc<Several>),
+}
+
+/// Values of a JSON path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Several {
+    /// The value that expressions, groups and orders use.
+    pub first: Value,
+    /// All values, as text of a JSON array.
+    pub text: Box<[u8]>,
 }
 
 impl Value {
     /// A text.
     pub fn text(bytes: &[u8]) -> Self {
         Value::Text(bytes.into())
+    }
+
+    /// The value that counts: the first of several.
+    pub fn first(&self) -> &Self {
+        match self {
+            Value::Several(several) => &several.first,
+            value => value,
+        }
     }
 
     /// 1 for true, 0 for false.
@@ -38,6 +57,7 @@ impl Value {
             Value::Number(number) => *number != 0.0,
             Value::Text(text) => !text.is_empty(),
             Value::Array(items) => !items.is_empty(),
+            Value::Several(several) => several.first.is_true(),
         }
     }
 
@@ -46,6 +66,7 @@ impl Value {
         match self {
             Value::Number(number) => Some(*number),
             Value::Text(text) => parse_number(text),
+            Value::Several(several) => several.first.number(),
             Value::Null | Value::Array(_) => None,
         }
     }
@@ -64,7 +85,7 @@ impl Value {
                 Ordering::Equal
             }
         };
-        Ok(match (self, other) {
+        Ok(match (self.first(), other.first()) {
             (Value::Null, Value::Null) => Ordering::Equal,
             (Value::Null, _) => Ordering::Less,
             (_, Value::Null) => Ordering::Greater,
@@ -75,6 +96,8 @@ impl Value {
             (other, Value::Number(b)) => numbers(other.number().ok_or(other.shown())?, *b),
             (Value::Array(_), Value::Text(b)) => [][..].cmp(b),
             (Value::Text(a), Value::Array(_)) => (**a).cmp(&[]),
+            // The first of several is a single one.
+            (Value::Several(_), _) | (_, Value::Several(_)) => Ordering::Equal,
         })
     }
 
@@ -99,6 +122,7 @@ impl Value {
         match self {
             Value::Number(number) => out.extend_from_slice(print_number(*number).as_bytes()),
             Value::Text(text) => out.extend_from_slice(text),
+            Value::Several(several) => several.first.print(out),
             Value::Null | Value::Array(_) => {}
         }
     }
@@ -131,6 +155,7 @@ impl Value {
                 out.extend_from_slice(&(items.len() as u64).to_le_bytes());
                 items.iter().for_each(|item| item.encode(out));
             }
+            Value::Several(several) => several.first.encode(out),
         }
     }
 
@@ -139,6 +164,9 @@ impl Value {
         match self {
             Value::Null | Value::Number(_) => 0,
             Value::Text(text) => text.len() + 2 * size_of::<usize>(),
+            Value::Several(several) => {
+                several.first.footprint() + several.text.len() + size_of::<Several>()
+            }
             Value::Array(items) => {
                 items.iter().map(|item| item.footprint() + size_of::<Value>()).sum::<usize>()
                     + 2 * size_of::<usize>()

@@ -152,7 +152,20 @@ impl Copying<'_> {
             batch.bytes.extend_from_slice(value);
             start..batch.bytes.len()
         });
-        batch.fields.push(FieldChange { number, value, expiry });
+        self.push(FieldChange { number, value, expiry });
+    }
+
+    /// Copies a field that `copy` appends to bytes; it returns false if the document lacks it.
+    pub fn field_with(&mut self, number: u16, copy: &mut dyn FnMut(&mut Vec<u8>) -> bool) {
+        let bytes = &mut self.batch.bytes;
+        let start = bytes.len();
+        let value = copy(bytes).then_some(start..bytes.len());
+        self.push(FieldChange { number, value, expiry: None });
+    }
+
+    fn push(&mut self, field: FieldChange) {
+        let batch = &mut *self.batch;
+        batch.fields.push(field);
         if let Some(Copied { kind: CopiedKind::Put { fields, .. }, .. }) = batch.changes.last_mut()
         {
             fields.end = batch.fields.len();

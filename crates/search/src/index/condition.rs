@@ -172,7 +172,7 @@ impl Condition {
             Condition::Nothing => false,
             Condition::Everything => true,
             Condition::Number { field, range } => {
-                document.number(*field).is_some_and(|number| range.contains(number))
+                document.any_number(*field, &mut |number| range.contains(number))
             }
             Condition::Tag { field, tests } => {
                 document.any_tag(*field, &mut |tag| tests.iter().any(|test| test.passes(tag)))

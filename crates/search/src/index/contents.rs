@@ -6,6 +6,7 @@
 
 use crate::index::document::{Document, Value, Values};
 use crate::index::field::{FieldStore, Misfit, value_bytes};
+use crate::index::json::Listed;
 use crate::index::schema::{LANGUAGE, SCORE, Schema, parse_number};
 use crate::index::texts::{DocumentTexts, KeptTexts, TextIndex};
 use crate::structures::documents::Documents;
@@ -124,6 +125,8 @@ pub struct Contents {
     /// Words of the TEXT fields, if there are any.
     texts: Option<Box<TextIndex>>,
     default_score: f32,
+    /// Changes carry values of JSON documents ([`crate::index::json::Listed`]).
+    is_json: bool,
     /// The stamp at the beginning, which tells these contents from those before a flush.
     born: u64,
     stamp: u64,
@@ -155,6 +158,7 @@ impl Contents {
             fields: Vec::new(),
             texts: None,
             default_score: schema.documents.score.unwrap_or(1.0) as f32,
+            is_json: schema.is_json(),
             born: stamp,
             stamp,
             hidden: HashMap::new(),
@@ -449,8 +453,11 @@ impl Contents {
         for field in fields {
             let text = text_of(field);
             let number = usize::from(field.number);
-            if let Some(Err(Misfit)) = self.change_field(number, |store| store.set_text(row, text))
-            {
+            let is_json = self.is_json;
+            if let Some(Err(Misfit)) = self.change_field(number, |store| match is_json {
+                true => store.set_listed(row, text),
+                false => store.set_text(row, text),
+            }) {
                 misfits.push(number);
                 self.note_failure(number, row, text.unwrap_or_default());
             }
@@ -483,6 +490,9 @@ impl Contents {
             };
             match field.number {
                 LANGUAGE => language = Some(text),
+                number if texts.rules().has_field(number) && self.is_json => {
+                    given.extend(Listed::read(text).texts().map(|text| (number, text)));
+                }
                 number if texts.rules().has_field(number) => given.push((number, text)),
                 _ => {}
             }
@@ -573,7 +583,10 @@ impl Contents {
             let Some(value) = values.get_mut(number) else { continue };
             let text = field.value.clone().and_then(|value| bytes.get(value));
             // The field converts the text; the row is not searched while it is hidden.
-            let set = self.fields[number].set_text(row, text);
+            let set = match self.is_json {
+                true => self.fields[number].set_listed(row, text),
+                false => self.fields[number].set_text(row, text),
+            };
             *value = if set.is_ok() { self.fields[number].get(row) } else { Value::Misfit };
             self.fields[number].set(row, &Value::Missing);
             self.fields[number].set_missing(row, false);
@@ -624,10 +637,17 @@ impl Contents {
 
     fn note_failure(&mut self, number: usize, row: u32, text: &[u8]) {
         let key = self.documents.get(row).map(|document| document.key.clone());
-        let text = &text[..text.len().min(ERROR_MAX)];
-        let text = [b"Invalid numeric value: '", text, b"'"].concat();
+        let text = match self.is_json.then(|| Listed::read(text)) {
+            Some(Listed::Misfit(text)) => text.to_vec(),
+            _ => {
+                let text = &text[..text.len().min(ERROR_MAX)];
+                [b"Invalid numeric value: '", text, b"'"].concat()
+            }
+        };
         let last = Some(Failure { text: text.into(), key: key.unwrap_or_default() });
-        for errors in [&mut self.errors[number], &mut self.failures] {
+        // As in Redis, failures of JSON values are not counted by field.
+        let of_field = Some(&mut self.errors[number]).filter(|_| !self.is_json);
+        for errors in of_field.into_iter().chain([&mut self.failures]) {
             errors.count += 1;
             errors.last.clone_from(&last);
         }
@@ -764,10 +784,10 @@ pub struct Row<'c> {
 }
 
 impl Document for Row<'_> {
-    fn number(&self, field: usize) -> Option<f64> {
+    fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
         match self.contents.field(field) {
-            Some(FieldStore::Numbers(store)) => store.number(self.row),
-            _ => None,
+            Some(FieldStore::Numbers(store)) => store.any_number(self.row, each),
+            _ => false,
         }
     }
 

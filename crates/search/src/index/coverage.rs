@@ -3,55 +3,12 @@
 //! Most keys of a server are covered by no index: two bits decide that, of the first byte and of
 //! the first two.
 
+use crate::index::json::JsonPaths;
 use crate::index::live::Live;
-use crate::index::schema::{Field, LANGUAGE, SCORE, Schema};
+use crate::index::schema::{Field, LANGUAGE, Schema};
+pub use crate::index::touched::Touched;
+use petrel_json::Step;
 use std::sync::Arc;
-
-/// Fields of a document, as bits by their number.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Touched(pub u64);
-
-impl Touched {
-    /// The expiry of the key.
-    pub const EXPIRY: Self = Self(1 << 62);
-    /// Every field.
-    pub const WHOLE: Self = Self(1 << 63);
-    /// Every field, read by a walk over present keys: nothing has changed.
-    pub const SCANNED: Self = Self(1 << 63 | 1 << 59);
-
-    /// A single field. Fields of high numbers stand for all.
-    pub fn field(number: u16) -> Self {
-        Self::bit(number).map_or(Self::WHOLE, |bit| Self(1 << bit))
-    }
-
-    fn bit(number: u16) -> Option<u16> {
-        match number {
-            SCORE => Some(61),
-            LANGUAGE => Some(60),
-            _ => Some(number).filter(|&number| number < 59),
-        }
-    }
-
-    /// Whether all of the document has to be read.
-    pub fn is_whole(self) -> bool {
-        self.0 & Self::WHOLE.0 != 0
-    }
-
-    /// Whether a walk over present keys has read the document.
-    pub fn is_scanned(self) -> bool {
-        self.0 & Self::SCANNED.0 == Self::SCANNED.0
-    }
-
-    /// Whether a field has to be read.
-    pub fn has_field(self, number: u16) -> bool {
-        self.is_whole() || Self::bit(number).is_some_and(|bit| self.0 >> bit & 1 == 1)
-    }
-
-    /// Whether any field has to be read.
-    pub fn has_fields(self) -> bool {
-        self.0 & !Self::EXPIRY.0 != 0
-    }
-}
 
 /// An index as threads see it, until its definition changes.
 #[derive(Debug)]
@@ -62,14 +19,30 @@ pub struct Covering {
     pub live: Arc<Live>,
     /// Fields of the index.
     pub schema: Arc<Schema>,
+    /// Paths of the fields, of JSON documents.
+    pub paths: Option<Arc<JsonPaths>>,
     names: FieldNames,
 }
 
 impl Covering {
     /// An index of a database, with these fields.
     pub fn new(db: u16, live: Arc<Live>, schema: Arc<Schema>) -> Self {
-        let names = FieldNames::new(&schema);
-        Covering { db, live, schema, names }
+        let paths = schema.is_json().then(|| Arc::new(JsonPaths::new(&schema)));
+        let names = match paths {
+            Some(_) => FieldNames::default(),
+            None => FieldNames::new(&schema),
+        };
+        Covering { db, live, schema, paths, names }
+    }
+
+    /// The fields that a change of a JSON document at a place touches; without a place all of it
+    /// has changed.
+    pub fn touched_at(&self, place: Option<&[Step<'_>]>) -> Touched {
+        match (&self.paths, place) {
+            (None, _) => Touched::default(),
+            (Some(_), None) => Touched::WHOLE,
+            (Some(paths), Some(place)) => paths.touched(place),
+        }
     }
 
     /// The fields that a change of a hash's field touches; none if it is not indexed.
@@ -80,7 +53,7 @@ impl Covering {
 }
 
 /// Fields of an index by the names of the hash's fields.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FieldNames {
     /// A bit for the length and the outer bytes of each name.
     filter: u64,

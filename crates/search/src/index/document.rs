@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 /// Values of a document by the fields of a schema.
 pub trait Document {
-    /// The number of a NUMERIC field.
-    fn number(&self, field: usize) -> Option<f64>;
+    /// Passes the numbers of a NUMERIC field to `each` until it returns true; returns whether it
+    /// did.
+    fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool;
 
     /// Passes the tags of a TAG field to `each` until it returns true; returns whether it did.
     fn any_tag(&self, field: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> bool;
@@ -15,8 +16,8 @@ pub trait Document {
     /// Whether the document lacks the field.
     fn is_missing(&self, field: usize) -> bool;
 
-    /// Passes the text of a TEXT field, if it is known, and the name of the document's language, if
-    /// it states one.
+    /// Passes the texts of a TEXT field, if they are known, and the name of the document's
+    /// language, if it states one.
     fn text(&self, _field: usize, _each: &mut dyn FnMut(&[u8])) {}
 }
 
@@ -28,6 +29,8 @@ pub enum Value {
     Missing,
     /// A number.
     Number(f64),
+    /// The number to sort by, and all numbers of a JSON document, ascending.
+    Numbers(Option<f64>, Box<[f64]>),
     /// Tags, and the whole value if documents can be sorted by the field.
     Tags(Box<[Arc<[u8]>]>, Option<Box<[u8]>>),
     /// A text: the value to sort by, if documents can be sorted by the field. The words are those
@@ -41,10 +44,11 @@ pub enum Value {
 pub type Values = Box<[Value]>;
 
 impl Document for [Value] {
-    fn number(&self, field: usize) -> Option<f64> {
+    fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
         match self.get(field) {
-            Some(Value::Number(number)) => Some(*number),
-            _ => None,
+            Some(Value::Number(number)) => each(*number),
+            Some(Value::Numbers(_, numbers)) => numbers.iter().any(|number| each(*number)),
+            _ => false,
         }
     }
 
@@ -60,7 +64,7 @@ impl Document for [Value] {
     }
 }
 
-/// A document as it is stored: `get` returns the text of a field of the schema, or of
+/// A hash as it is stored: `get` returns the text of a field of the schema, or of
 /// [`crate::index::schema::LANGUAGE`].
 pub struct Stored<'s, F> {
     /// The schema.
@@ -83,10 +87,10 @@ impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Stored<'_, F> {
 }
 
 impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Document for Stored<'_, F> {
-    fn number(&self, field: usize) -> Option<f64> {
+    fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
         let mut number = None;
         (self.get)(field, &mut |text| number = parse_number(text));
-        number
+        number.is_some_and(each)
     }
 
     fn any_tag(&self, field: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> bool {

@@ -6,7 +6,10 @@ use crate::structures::column::Column;
 use crate::structures::id_set::IdSet;
 use crate::structures::numbers::Numbers;
 use crate::structures::tags::{TagId, Tags};
+use std::collections::HashMap;
 use std::mem::size_of;
+
+mod json;
 
 /// A value that does not fit the kind of its field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -94,9 +97,13 @@ impl TagIds {
 pub struct NumberStore {
     is_indexed: bool,
     missing: Option<IdSet>,
-    /// Number of each row, NaN if the row lacks the field.
+    /// Number of each row, which it is sorted by; NaN if the row has none.
     of_rows: Column<Number>,
     numbers: Numbers,
+    /// Numbers of JSON documents that have not exactly one, ascending.
+    several: HashMap<u32, Box<[f64]>>,
+    /// Bytes of the numbers in `several`.
+    owned: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +139,8 @@ impl FieldStore {
                 missing,
                 of_rows: Column::default(),
                 numbers: Numbers::default(),
+                several: HashMap::new(),
+                owned: 0,
             }),
             FieldKind::Text { .. } => FieldStore::Text(TextStore {
                 missing,
@@ -163,13 +172,11 @@ impl FieldStore {
     pub fn set(&mut self, row: u32, value: &Value) {
         match self {
             FieldStore::Tags(store) => store.set(row, value),
-            FieldStore::Numbers(store) => store.set(
-                row,
-                match value {
-                    Value::Number(number) => Some(*number),
-                    _ => None,
-                },
-            ),
+            FieldStore::Numbers(store) => match value {
+                Value::Number(number) => store.set(row, Some(*number)),
+                Value::Numbers(first, numbers) => store.set_list(row, *first, numbers),
+                _ => store.set(row, None),
+            },
             FieldStore::Text(store) => match value {
                 Value::Text(sort_key) => store.set(row, true, sort_key.clone()),
                 _ => store.set(row, false, None),
@@ -196,7 +203,7 @@ impl FieldStore {
     pub fn get(&self, row: u32) -> Value {
         match self {
             FieldStore::Tags(store) => store.get(row),
-            FieldStore::Numbers(store) => store.number(row).map_or(Value::Missing, Value::Number),
+            FieldStore::Numbers(store) => store.get(row),
             FieldStore::Text(store) => match store.is_missing(row) {
                 true => Value::Missing,
                 false => Value::Text(store.sort_key(row).map(Into::into)),
@@ -210,7 +217,9 @@ impl FieldStore {
             FieldStore::Tags(store) => {
                 store.of_rows.get(row).is_none_or(|ids| *ids == TagIds::Missing)
             }
-            FieldStore::Numbers(store) => store.number(row).is_none(),
+            FieldStore::Numbers(store) => {
+                store.number(row).is_none() && !store.several.contains_key(&row)
+            }
             FieldStore::Text(store) => store.is_missing(row),
         }
     }
@@ -233,7 +242,9 @@ impl FieldStore {
                     let texts = store.texts.as_ref().map_or(0, Column::footprint);
                     store.tags.footprint() + store.of_rows.footprint() + texts + store.owned
                 }
-                FieldStore::Numbers(store) => store.numbers.footprint() + store.of_rows.footprint(),
+                FieldStore::Numbers(store) => {
+                    store.numbers.footprint() + store.of_rows.footprint() + store.several_bytes()
+                }
                 FieldStore::Text(store) => {
                     store.sort_keys.as_ref().map_or(0, Column::footprint) + store.owned
                 }
@@ -434,18 +445,33 @@ impl NumberStore {
         self.is_indexed
     }
 
-    /// The number of a row.
+    /// The number of a row that it is sorted by.
     #[inline]
     pub fn number(&self, row: u32) -> Option<f64> {
         self.of_rows.get(row).map(|number| number.0).filter(|number| !number.is_nan())
     }
 
+    fn get(&self, row: u32) -> Value {
+        let number = self.number(row);
+        match self.several.get(&row) {
+            Some(numbers) => Value::Numbers(number, numbers.clone()),
+            None => number.map_or(Value::Missing, Value::Number),
+        }
+    }
+
+    fn set_column(&mut self, row: u32, number: Option<f64>) {
+        if number.is_some() || self.number(row).is_some() {
+            *self.of_rows.get_mut(row) = Number(number.unwrap_or(f64::NAN));
+        }
+    }
+
     fn set(&mut self, row: u32, number: Option<f64>) {
+        let had_several = self.take_several(row);
         let old = self.number(row);
-        if old == number {
+        if old == number && !had_several {
             return;
         }
-        *self.of_rows.get_mut(row) = Number(number.unwrap_or(f64::NAN));
+        self.set_column(row, number);
         if self.is_indexed {
             if let Some(old) = old {
                 self.numbers.remove(old, row);
@@ -472,6 +498,7 @@ pub fn value_bytes(value: &Value) -> usize {
                 + text.as_ref().map_or(0, |text| text.len())
         }
         Value::Text(sort_key) => sort_key.as_ref().map_or(0, |text| text.len()),
+        Value::Numbers(_, numbers) => size_of_val(&**numbers),
         _ => 0,
     }
 }

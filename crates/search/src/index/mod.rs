@@ -5,6 +5,8 @@
 //! | `schema` | fields of an index, and its options |
 //! | `field` | contents of one field, by its kind |
 //! | `document` | values of a document, for conditions |
+//! | `json` | values of JSON documents by paths |
+//! | `touched` | fields that a change concerns |
 //! | `texts` | words of TEXT fields |
 //! | `contents` | rows, fields and earlier versions: changes of documents |
 //! | `condition` | a query, resolved against a schema |
@@ -26,10 +28,12 @@ pub mod document;
 pub mod fence;
 pub mod field;
 pub mod indexes;
+pub mod json;
 pub mod live;
 pub mod schema;
 pub mod search;
 pub mod texts;
+pub mod touched;
 pub mod words;
 
 #[cfg(test)]

@@ -86,7 +86,12 @@ impl Model {
             let alive = value.filter(|(_, expiry)| expiry.is_none_or(|at| at > now_ms));
             alive.map(|(text, _)| each(text.as_bytes())).is_some()
         };
-        Stored { schema: &schema(), get }.number(number)
+        let (schema, mut found) = (schema(), None);
+        Stored { schema: &schema, get }.any_number(number, &mut |number| {
+            found = Some(number);
+            true
+        });
+        found
     }
 }
 

@@ -50,17 +50,20 @@ pub enum IndexFlag {
     MaxTextFields,
     /// Documents without indexed fields are found too.
     IndexAll,
+    /// Documents are JSON values, and sources of fields are paths.
+    Json,
 }
 
 impl IndexFlag {
     /// Every flag.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NoOffsets,
         Self::NoHighlight,
         Self::NoFields,
         Self::NoFrequencies,
         Self::MaxTextFields,
         Self::IndexAll,
+        Self::Json,
     ];
 }
 
@@ -82,7 +85,7 @@ pub struct DocumentOptions {
 /// A field of an index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// Name of the hash's field.
+    /// Name of the hash's field, or a path of JSON documents.
     pub source: Box<[u8]>,
     /// Name in queries.
     pub name: Box<[u8]>,
@@ -105,7 +108,7 @@ pub struct Field {
 pub enum FieldKind {
     /// Whole values: categories, identifiers.
     Tag {
-        /// Character between the tags of a value.
+        /// Character between the tags of a value; 0 of JSON documents: a value is one tag.
         separator: u8,
         /// Whether upper and lower case differ.
         is_case_sensitive: bool,
@@ -168,6 +171,11 @@ impl Schema {
     /// Whether any text can be searched.
     pub fn has_texts(&self) -> bool {
         self.fields.iter().any(Field::is_searched_text)
+    }
+
+    /// Whether the documents are JSON values.
+    pub fn is_json(&self) -> bool {
+        self.has_flag(IndexFlag::Json)
     }
 
     /// Whether the index has a flag.

@@ -506,7 +506,9 @@ impl Version {
     fn sort_key(&self, field: usize) -> SortKey {
         use crate::index::document::Value;
         match self.values.get(field) {
-            Some(Value::Number(number)) => SortKey::Number(*number),
+            Some(Value::Number(number) | Value::Numbers(Some(number), _)) => {
+                SortKey::Number(*number)
+            }
             Some(Value::Tags(_, Some(text)) | Value::Text(Some(text))) => {
                 SortKey::Text(text.clone())
             }

@@ -36,7 +36,7 @@ struct TextField {
 /// The texts of a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DocumentTexts<'d> {
-    /// Number and value of each text that the document has.
+    /// Number and value of each text that the document has; texts of one field are adjacent.
     pub texts: &'d [(u16, &'d [u8])],
     /// Name of the document's language, if it states one.
     pub language: Option<&'d [u8]>,
@@ -100,10 +100,12 @@ impl TextRules {
     /// Adds the texts of a document to `texts`. Returns false if they cannot be added.
     pub fn add(&self, texts: &mut Texts, row: u32, document: DocumentTexts<'_>) -> bool {
         let language = document.language.and_then(Language::of).unwrap_or(self.language);
+        let mut before = None;
         let given = document.texts.iter().filter_map(|&(number, text)| {
             let at = self.fields.iter().position(|field| field.number == number)?;
+            let is_further = before.replace(at) == Some(at);
             let &TextField { weight, has_stems, indexes_empty, .. } = &self.fields[at];
-            Some(FieldText { field: at, weight, has_stems, indexes_empty, text })
+            Some(FieldText { field: at, weight, has_stems, indexes_empty, is_further, text })
         });
         // Most documents have few texts.
         let given: Vec<FieldText<'_>> = given.collect();

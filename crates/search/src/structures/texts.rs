@@ -19,6 +19,9 @@ const STEM_SHARE: f64 = 0.2;
 /// Occurrences for which memory is kept between documents.
 const KEPT_OCCURRENCES: usize = 1 << 12;
 
+/// Positions between two texts of one field (`MULTITEXTSLOP`).
+const TEXT_GAP: u32 = 99;
+
 /// Words and bytes of a batch.
 const BATCH_WORDS: usize = 64;
 const BATCH_BYTES: usize = 1024;
@@ -50,6 +53,8 @@ pub struct FieldText<'t> {
     pub has_stems: bool,
     /// Whether an empty text is posted as an empty word.
     pub indexes_empty: bool,
+    /// Whether the text is another one of the same field: its words are far from those before it.
+    pub is_further: bool,
     /// The text.
     pub text: &'t [u8],
 }
@@ -320,6 +325,11 @@ impl Texts {
     ) -> Option<u32> {
         let (mut position, mut words) = (0u32, 0u32);
         for (number, text) in texts.iter().enumerate() {
+            if text.is_further {
+                // As in Redis, an empty text takes the place of a word.
+                let is_empty = text.text.is_empty() && !text.indexes_empty;
+                position = position.checked_add(TEXT_GAP + u32::from(is_empty))?;
+            }
             let start = position;
             if text.text.is_empty() && text.indexes_empty {
                 position = position.checked_add(1)?;
@@ -622,6 +632,7 @@ mod tests {
     fn add(texts: &mut Texts, row: u32, fields: &[&str]) {
         let fields = fields.iter().enumerate().map(|(field, text)| FieldText {
             indexes_empty: false,
+            is_further: false,
             field,
             weight: 1.0 + field as f64 * 1.7,
             has_stems: true,

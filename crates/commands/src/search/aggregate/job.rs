@@ -1,8 +1,10 @@
 //! An aggregation with all that it owns: a cursor keeps it between two reads.
 
+use crate::search::showing::Showing;
 use petrel_keyspace::Handle;
 use petrel_search::aggregate::pipeline::Pipeline;
 use petrel_search::index::condition::Condition;
+use petrel_search::index::json::JsonPaths;
 use petrel_search::index::live::Live;
 use petrel_search::index::schema::Schema;
 use std::collections::VecDeque;
@@ -13,11 +15,14 @@ use std::time::{Duration, Instant};
 /// Keys of documents that a cursor reads later, with their scores.
 pub(super) type Keys = VecDeque<(Arc<[u8]>, f64)>;
 
-/// Schema and condition of the documents of a job.
+/// Schema and condition of the documents of a job, and how they are shown.
 #[derive(Clone, Copy)]
 pub(super) struct Found<'f> {
     pub schema: &'f Schema,
     pub condition: &'f Condition,
+    /// Paths of the fields, of JSON documents.
+    pub paths: Option<&'f JsonPaths>,
+    pub showing: Showing,
 }
 
 /// Parts of results that options add or leave out.
@@ -27,6 +32,10 @@ pub(super) struct Form {
     pub with_scores: bool,
     pub with_payloads: bool,
     pub with_sort_keys: bool,
+    /// Form of the shown values of JSON documents.
+    pub showing: Showing,
+    /// Values of JSON documents are replies of their own (`FORMAT EXPAND`).
+    pub expands: bool,
     /// Whether documents have scores: without texts, most scorers have nothing to go by.
     pub has_score: bool,
 }
@@ -48,6 +57,8 @@ pub(super) struct Job {
     pub keys: Keys,
     pub live: Arc<Live>,
     pub schema: Arc<Schema>,
+    /// Paths of the fields, of JSON documents.
+    pub paths: Option<Arc<JsonPaths>>,
     pub condition: Condition,
     pub db: u16,
     pub form: Form,

@@ -3,10 +3,11 @@
 use crate::ctx::Ctx;
 use crate::search::aggregate::job::Job;
 use crate::search::load::print_general;
+use crate::search::stored::write_value;
 use petrel_resp::{Protocol, Reply};
 use petrel_search::aggregate::pipeline::Row;
 use petrel_search::aggregate::plan::Plan;
-use petrel_search::aggregate::value::{Value, print_number};
+use petrel_search::aggregate::value::Value;
 
 /// Writes `len` results, and the number of the cursor if there is one.
 pub(super) fn write(ctx: &mut Ctx<'_>, job: &mut Job, len: usize, cursor: Option<u64>) {
@@ -42,7 +43,7 @@ fn write_flat(reply: &mut dyn Reply, job: &mut Job, total: usize, len: usize) {
         }
         if !form.no_content {
             reply.array(2 * fields(plan, &row).count());
-            write_fields(reply, plan, &row);
+            write_fields(reply, plan, &row, form.expands);
         }
     }
 }
@@ -55,7 +56,7 @@ fn write_map(reply: &mut dyn Reply, job: &mut Job, total: usize, len: usize) {
     reply.simple("total_results");
     reply.integer(total as i64);
     reply.simple("format");
-    reply.simple("STRING");
+    reply.simple(if form.expands { "EXPAND" } else { "STRING" });
     reply.simple("results");
     reply.array(len);
     for _ in 0..len {
@@ -77,7 +78,7 @@ fn write_map(reply: &mut dyn Reply, job: &mut Job, total: usize, len: usize) {
         if !form.no_content {
             reply.simple("extra_attributes");
             reply.map(fields(plan, &row).count());
-            write_fields(reply, plan, &row);
+            write_fields(reply, plan, &row, form.expands);
         }
         reply.simple("values");
         reply.array(0);
@@ -105,28 +106,16 @@ fn fields<'r>(plan: &'r Plan, row: &'r Row) -> impl Iterator<Item = (&'r [u8], &
     named.chain(row.extra.iter().map(|(name, value)| (&**name, value)))
 }
 
-fn write_fields(reply: &mut dyn Reply, plan: &Plan, row: &Row) {
+fn write_fields(reply: &mut dyn Reply, plan: &Plan, row: &Row, expands: bool) {
     for (name, value) in fields(plan, row) {
         reply.bulk(name);
-        write_value(reply, value);
-    }
-}
-
-fn write_value(reply: &mut dyn Reply, value: &Value) {
-    match value {
-        Value::Null => reply.null(),
-        Value::Number(number) => reply.bulk(print_number(*number).as_bytes()),
-        Value::Text(text) => reply.bulk(text),
-        Value::Array(items) => {
-            reply.array(items.len());
-            items.iter().for_each(|item| write_value(reply, item));
-        }
+        write_value(reply, value, expands);
     }
 }
 
 fn write_sort_key(reply: &mut dyn Reply, plan: &Plan, row: &Row) {
     let value = plan.sort_key.and_then(|slot| row.values.get(slot)?.as_ref());
-    match value {
+    match value.map(Value::first) {
         Some(Value::Number(number)) => {
             reply.bulk(format!("#{}", print_general(*number, 17)).as_bytes());
         }

@@ -34,6 +34,8 @@ fn form(options: &AggregateOptions<'_>, index: &OpenIndex) -> Form {
         with_scores: search.with_scores,
         with_payloads: search.with_payloads,
         with_sort_keys: search.with_sort_keys,
+        showing: search.showing(),
+        expands: search.expands,
         has_score: index.schema.has_texts() || scorer == Some(Scorer::DocScore),
     }
 }
@@ -53,6 +55,7 @@ impl Job {
             keys: Keys::new(),
             live: index.live.clone(),
             schema: index.schema.clone(),
+            paths: index.paths.clone(),
             condition: Condition::Nothing,
             db: ctx.db(),
             form: form(options, index),
@@ -73,7 +76,12 @@ impl Job {
     /// If the command is to end here.
     pub fn push(&mut self, ctx: &mut Ctx<'_>, row: Row, condition: &Condition) -> Outcome {
         ctx.pace(UNITS_PER_ROW)?;
-        let found = Found { schema: &self.schema, condition };
+        let found = Found {
+            schema: &self.schema,
+            condition,
+            paths: self.paths.as_deref(),
+            showing: self.form.showing,
+        };
         self.pipeline.push(row, &mut Reader { ctx, found })
     }
 
@@ -125,7 +133,12 @@ impl Job {
         while self.takes_documents()
             && let Some((key, score)) = self.take_key()
         {
-            let found = Found { schema: &self.schema, condition: &self.condition };
+            let found = Found {
+                schema: &self.schema,
+                condition: &self.condition,
+                paths: self.paths.as_deref(),
+                showing: self.form.showing,
+            };
             let plan = self.pipeline.plan.clone();
             let mut reader = Reader { ctx, found };
             match reader.row(&plan, &key, score) {
@@ -146,7 +159,12 @@ impl Job {
         }
         loop {
             let wanted = self.wanted();
-            let found = Found { schema: &self.schema, condition: &self.condition };
+            let found = Found {
+                schema: &self.schema,
+                condition: &self.condition,
+                paths: self.paths.as_deref(),
+                showing: self.form.showing,
+            };
             let mut reader = Reader { ctx, found };
             let is_over = !self.pipeline.step(wanted, ROWS_PER_LOOK, &mut reader)?;
             self.count_memory(ctx)?;

@@ -164,6 +164,25 @@ pub(super) fn apply(slot: &mut dyn Slot, change: CustomChange<'_>) -> Result<(),
     })
 }
 
+/// Whether a change is of a place, which [`place_of`] reads, and not of the whole document.
+pub(crate) fn is_of_place(op: u8) -> bool {
+    op != op::PUT
+}
+
+/// The place that a recorded change is at or above; none if it is the whole document.
+pub(crate) fn place_of(change: CustomChange<'_>) -> Option<Vec<Step<'_>>> {
+    if !is_of_place(change.op) {
+        return None;
+    }
+    let mut bytes = Bytes(change.body);
+    let mut place = take_place(&mut bytes).ok()?;
+    // Several removed members are beside each other.
+    if change.op == op::REMOVE && bytes.number() != Ok(1) {
+        place.pop();
+    }
+    Some(place)
+}
+
 fn op_of(change: &JsonChange<'_>) -> u8 {
     match change {
         JsonChange::Put { .. } => op::PUT,

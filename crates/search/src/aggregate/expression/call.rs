@@ -92,7 +92,7 @@ fn to_number(value: &Value) -> Result<Value> {
     let text = match value {
         Value::Number(_) => return Ok(value.clone()),
         Value::Text(text) => &**text,
-        Value::Null | Value::Array(_) => b"(null)",
+        Value::Null | Value::Array(_) | Value::Several(_) => b"(null)",
     };
     let number = value.number().map(Value::Number);
     number.ok_or_else(|| EvalError([b"to_number: cannot convert string '", text, b"'"].concat()))

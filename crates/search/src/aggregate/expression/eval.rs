@@ -14,7 +14,7 @@ pub fn evaluate(expression: &Expression, row: &[Option<Value>]) -> Result<Value,
     match expression {
         Expression::Literal(value) => Ok(value.clone()),
         Expression::Property(slot, name) => match row.get(*slot) {
-            Some(Some(value)) => Ok(value.clone()),
+            Some(Some(value)) => Ok(value.first().clone()),
             _ => {
                 let text = b": has no value, consider using EXISTS if applicable";
                 Err(EvalError([&**name, text].concat()))

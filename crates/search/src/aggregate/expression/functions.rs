@@ -110,7 +110,7 @@ impl Function {
             Some(Value::Number(_)) => 1,
             Some(Value::Text(_)) => 3,
             Some(Value::Array(_)) => 6,
-            Some(Value::Null) | None => 4,
+            Some(Value::Null | Value::Several(_)) | None => 4,
         };
         let name = self.error_name();
         EvalError::new(format!(

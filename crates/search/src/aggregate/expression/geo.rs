@@ -37,7 +37,7 @@ fn place(value: &Value) -> Result<Place, EvalError> {
     let text = match value {
         Value::Number(_) => return Ok((f64::NAN, f64::NAN)),
         Value::Text(text) => text,
-        Value::Null | Value::Array(_) => return Err(bad_place()),
+        Value::Null | Value::Array(_) | Value::Several(_) => return Err(bad_place()),
     };
     let number = |text: &[u8]| {
         let text = std::str::from_utf8(text).ok()?;
