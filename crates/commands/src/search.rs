@@ -16,6 +16,7 @@
 //! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
 //! | `dictionaries`, `synonyms` | `FT.DICT*`, `FT.SYN*` |
 //! | `spellcheck` | `FT.SPELLCHECK` |
+//! | `suggest` | `FT.SUG*` |
 //! | `settings` | settings (`search-*`) |
 //! | `info` | `FT.INFO` |
 
@@ -37,6 +38,7 @@ mod showing;
 mod spellcheck;
 mod state;
 mod stored;
+mod suggest;
 mod synonyms;
 mod words;
 
@@ -69,6 +71,10 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::FT_SYNUPDATE, synonyms::update).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_SYNDUMP, synonyms::dump).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_SPELLCHECK, spellcheck::check).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_SUGADD, suggest::add),
+    CommandSpec::new(&meta::FT_SUGGET, suggest::get),
+    CommandSpec::new(&meta::FT_SUGDEL, suggest::delete),
+    CommandSpec::new(&meta::FT_SUGLEN, suggest::len),
     CommandSpec::new(&meta::FT_EXPLAIN, query::explain).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_EXPLAINCLI, query::explain_lines).locking(Locks::Itself),
 ];

@@ -36,6 +36,9 @@ struct Spelling<'a> {
 /// Suggestions for a word, the best first.
 type Suggestions = Vec<(Box<[u8]>, usize)>;
 
+/// Close words as they are shown, with numbers of documents, by their folded form.
+type Close = HashMap<Box<[u8]>, (Box<[u8]>, usize)>;
+
 /// `FT.SPELLCHECK index query [DISTANCE d] [TERMS INCLUDE|EXCLUDE dictionary] ... [FULLSCOREINFO]`
 pub(super) fn check(ctx: &mut Ctx<'_>) -> Outcome {
     let name = name_argument(ctx)?;
@@ -148,7 +151,7 @@ impl<'a> Spelling<'a> {
             return Ok(None);
         }
         let mut near = Near::new(&word.text, self.distance);
-        let mut found: HashMap<Box<[u8]>, (Box<[u8]>, usize)> = HashMap::new();
+        let mut found = Close::new();
         self.near_terms(ctx, index, &mut near, word.fields, started, &mut found)?;
         for other in self.included.iter().flat_map(|words| words.iter()) {
             ctx.pace(UNITS_PER_TERM)?;
@@ -169,7 +172,7 @@ impl<'a> Spelling<'a> {
         near: &mut Near,
         fields: FieldMask,
         started: Instant,
-        found: &mut HashMap<Box<[u8]>, (Box<[u8]>, usize)>,
+        found: &mut Close,
     ) -> Outcome {
         let timeout = ctx.exec.shared.search.settings.timeout();
         let mut next = 0;

@@ -151,3 +151,89 @@ fn close_terms_are_suggested() {
         "#,
     );
 }
+
+#[test]
+fn suggestions_complete_prefixes() {
+    let mut client = Client::new();
+    client.follow(
+        r#"
+        FT.SUGADD k hello 2 => 1
+        FT.SUGADD k hello 3 INCR => 1
+        FT.SUGADD k "hello world" 2 PAYLOAD pay => 2
+        FT.SUGADD k hell 0.5 PAYLOAD "" INCR => 3
+        FT.SUGADD k x inf => 4
+        FT.SUGADD k "" 1 => 4
+        FT.SUGADD k zero 0 => 4
+        FT.SUGADD k x nan => ERR invalid score
+        FT.SUGADD k y 1 FOO => Unknown argument `FOO`
+        FT.SUGADD k y 1 PAYLOAD => Invalid payload: Expected an argument, but none provided
+        FT.SUGADD k y 1 INCR PAYLOAD p INCR => ERR wrong number of arguments for 'ft.sugadd' command
+        FT.SUGLEN k => 4
+        FT.SUGLEN none => 0
+        FT.SUGGET k HEL => ["hello" "hello world" "hell"]
+        FT.SUGGET k hel WITHSCORES WITHPAYLOADS => ["hello" "2.886751413345337" nil "hello world" "0.6666666865348816" "pay" "hell" "0.3535533845424652" nil]
+        FT.SUGGET k hallo FUZZY MAX 1 => ["hello"]
+        FT.SUGGET k "" MAX 1 WITHSCORES => ["x" "inf"]
+        FT.SUGGET none hel => nil
+        FT.SUGGET k zzz => []
+        FT.SUGGET k hel MAX 0 => MAX: Value is outside acceptable bounds
+        FT.SUGGET k hel MAX x => MAX: Could not convert argument to expected type
+        FT.SUGGET k hel MAX => MAX: Expected an argument, but none provided
+        FT.SUGGET k hel FOO => Unrecognized argument: FOO
+        FT.SUGADD k Hello 7 => 5
+        FT.SUGGET k hello WITHSCORES MAX 2 => ["Hello" "2147483648" "hello" "2147483648"]
+        FT.SUGDEL k HELLO => 0
+        FT.SUGDEL k Hello => 1
+        FT.SUGADD k hell 1 PAYLOAD p => 4
+        FT.SUGADD k hell 2 => 4
+        FT.SUGGET k hell WITHPAYLOADS MAX 1 => ["hell" "p"]
+        TYPE k => +trietype0
+        OBJECT ENCODING k => "raw"
+        COPY k copy => 1
+        FT.SUGDEL copy x => 1
+        FT.SUGLEN k => 4
+        FT.SUGLEN copy => 3
+        RENAME copy moved => OK
+        FT.SUGGET moved hell => ["hell" "hello" "hello world"]
+        SET s a => OK
+        FT.SUGADD s a 1 => WRONGTYPE Operation against a key holding the wrong kind of value
+        FT.SUGGET s a => WRONGTYPE Operation against a key holding the wrong kind of value
+        FT.SUGADD one a 1 => 1
+        FT.SUGDEL one a => 1
+        EXISTS one => 1
+        "#,
+    );
+    let used = client.call(&[b"MEMORY", b"USAGE", b"k"]);
+    assert!(matches!(used, petrel_resp::Value::Integer(bytes) if bytes > 200), "{used:?}");
+    client.resp3().follow(
+        r#"
+        FT.SUGGET k hell WITHSCORES MAX 1 => ["hell" Double(2147483648)]
+        "#,
+    );
+}
+
+#[test]
+fn suggestions_have_the_form_of_redisearch() {
+    // As RediSearch 2.10.5 wrote them.
+    let dump: &[u8] = b"\x07\x81\xb6\xb8\x9e\xb7*^\xd0\x01\x02\x03\x05\x05hell\x00\x04\x00\x00\x00\x00\x00\x00\xf0\xbf\x05\x01\x00\x05\x06hello\x00\x04\x00\x00\x00\x00\x00\x00\x04@\x05\x01\x00\x05\x05help\x00\x04\x00\x00\x00\x00\x00\x00\x08@\x05\x04pay\x00\x00\x0c\x00\x87}\xb1\xbfP\xa6\xee\xd6";
+    let mut client = Client::new();
+    assert_eq!(crate::client::show(&client.call(&[b"RESTORE", b"k", b"0", dump])), "OK");
+    client.follow(
+        r#"
+        FT.SUGGET k hel WITHSCORES WITHPAYLOADS => ["help" "2.1213202476501465" "pay" "hello" "1.4433757066726685" nil "hell" "-0.7071067690849304" nil]
+        FT.SUGADD x hello 2.5 => 1
+        FT.SUGADD x help 3 PAYLOAD pay => 2
+        FT.SUGADD x hell -1 => 3
+        "#,
+    );
+    let (ours, again) = (client.call(&[b"DUMP", b"x"]), client.call(&[b"DUMP", b"k"]));
+    assert_eq!(ours, again);
+    let bytes = ours.as_bytes().unwrap().to_vec();
+    // The version of the file and the checksum at the end may differ.
+    assert_eq!(bytes[..bytes.len() - 10], dump[..dump.len() - 10]);
+    for at in 10..dump.len() - 10 {
+        let mut forged = dump.to_vec();
+        forged[at] ^= 0x41;
+        client.call(&[b"RESTORE", b"forged", b"0", &forged, b"REPLACE"]);
+    }
+}

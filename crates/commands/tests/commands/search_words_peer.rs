@@ -101,6 +101,39 @@ fn spelled(random: &mut Random, ours: &mut Client, theirs: &mut Connection) {
     assert_eq!(suggestions(&a), suggestions(&b), "{}", show_args(&args));
 }
 
+/// Suggestions as a set.
+fn suggested(random: &mut Random, ours: &mut Client, theirs: &mut Connection) {
+    let term = |random: &mut Random| {
+        let letters = ["a", "b", "C", "\u{e9}"];
+        (0..1 + random.below(4)).map(|_| random.pick(&letters)).collect::<String>()
+    };
+    let (term, score) = (term(random), (1 + random.below(20)).to_string());
+    let mut call = match random.below(4) {
+        0 => vec!["FT.SUGDEL".to_string(), "s".into(), term],
+        1 => vec!["FT.SUGLEN".to_string(), "s".into()],
+        _ => vec!["FT.SUGADD".to_string(), "s".into(), term, score],
+    };
+    if call.len() == 4 && random.below(2) == 0 {
+        call.extend(words(random.pick(&["INCR", "PAYLOAD p", "PAYLOAD q INCR"])));
+    }
+    same(ours, theirs, &call);
+    let prefix = random.pick(&["", "a", "A", "ab", "abc", "b\u{e9}", "cc", "\u{e9}"]).to_string();
+    let mut call = vec!["FT.SUGGET".to_string(), "s".into(), prefix];
+    call.extend(words("MAX 1000 WITHSCORES WITHPAYLOADS"));
+    let (a, b) = both(ours, theirs, &call);
+    let sorted = |reply: &Value| {
+        let Value::Array(parts) = reply else { return vec![show(reply)] };
+        let mut all: Vec<String> = parts
+            .chunks(3)
+            .map(|part| part.iter().map(show).collect::<Vec<_>>().join(" "))
+            .collect();
+        all.sort();
+        all
+    };
+    let args: Vec<&[u8]> = call.iter().map(|word| word.as_bytes()).collect();
+    assert_eq!(sorted(&a), sorted(&b), "{}", show_args(&args));
+}
+
 #[test]
 fn random_texts_are_marked_and_spelled_as_by_redisearch() {
     let Some(program) = std::env::var_os("PETREL_TEST_REDISEARCH") else {
@@ -126,7 +159,8 @@ fn random_texts_are_marked_and_spelled_as_by_redisearch() {
         for _ in 0..100 {
             marked(&mut random, &mut ours, &mut theirs);
             spelled(&mut random, &mut ours, &mut theirs);
-            compared += 2;
+            suggested(&mut random, &mut ours, &mut theirs);
+            compared += 3;
         }
     }
     eprintln!("compared {compared} replies");

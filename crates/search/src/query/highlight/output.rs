@@ -163,7 +163,9 @@ fn chosen(marks: &Marks, summary: Summary<'_>, score: &dyn Fn(&[u8]) -> f64) -> 
 /// Bytes of the surroundings on each side; none if the fragment is long enough.
 fn context(found: &[Mark], summary: Summary<'_>) -> Option<u64> {
     let position = |mark: Option<&Mark>| mark.map_or(0, |mark| mark.position);
-    let words = (position(found.last()) - position(found.first())).max(1);
+    let span = position(found.last()) - position(found.first());
+    // Found words behind the first do not count.
+    let words = (span + 2).saturating_sub(found.len() as u32);
     let left = summary.len.checked_sub(words)?;
     Some(u64::from(left).div_ceil(2) * WORD_LEN)
 }
@@ -244,6 +246,8 @@ mod tests {
             ("(a) zzz (b)", 2, "a) zzz (b|"),
             ("zzz a zzz b", 1, "zzz a zzz|"),
             ("zzz a zzz b", 2, "zzz a zzz |"),
+            ("zzz zzz a zzz b", 1, "zzz zzz a zzz|"),
+            ("zzz zzz zzz b", 1, "zzz zzz zzz |"),
             ("zzz the 1 2 3 4 5 6 7 zzz", 1, "zzz the 1 2 3 4 5 6 7 zzz|"),
             ("zzz 1 2 3 4 5 6 7 8 zzz", 1, "zzz |zzz|"),
             ("a zzz  \t b, zzz", 1, "zzz b, zzz|"),
