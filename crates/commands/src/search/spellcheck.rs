@@ -4,7 +4,6 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::search::arguments::Arguments;
 use crate::search::dictionaries::{Dictionaries, Dictionary};
-use crate::search::load::print_general;
 use crate::search::open::{OpenIndex, name_argument, open};
 use crate::search::query::Options;
 use crate::search::words;
@@ -237,7 +236,7 @@ fn write(
                 reply.double(score(*count));
             } else {
                 reply.array(2);
-                reply.bulk(print_general(score(*count), 17).as_bytes());
+                reply.double(score(*count));
                 reply.bulk(term);
             }
         }

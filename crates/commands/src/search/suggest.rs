@@ -3,9 +3,7 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::search::arguments::Arguments;
-use crate::search::load::print_general;
 use petrel_keyspace::suggestions::{self, Suggestions, TYPE, Wanted, valid_term};
-use petrel_resp::Protocol;
 use petrel_search::index::schema::parse_number;
 
 /// Work units of a term that is compared.
@@ -114,11 +112,7 @@ pub(super) fn get(ctx: &mut Ctx<'_>) -> Outcome {
     for (score, suggestion) in best {
         ctx.reply.bulk(suggestion.term());
         if with_scores {
-            let score = f64::from(score);
-            match ctx.reply.protocol() {
-                Protocol::Resp2 => ctx.reply.bulk(print_general(score, 17).as_bytes()),
-                Protocol::Resp3 => ctx.reply.double(score),
-            }
+            ctx.reply.double(f64::from(score));
         }
         match &suggestion.payload {
             _ if !with_payloads => {}
@@ -148,5 +142,6 @@ pub(super) fn len(ctx: &mut Ctx<'_>) -> Outcome {
     let (db, key) = (ctx.db(), ctx.key(1));
     let view = ctx.exec.ks.read(db, key);
     let held = view.map(|view| view.custom::<Suggestions>()).transpose()?;
-    ctx.number(held.map_or(0, Suggestions::len) as i64)
+    let len = held.map_or(0, Suggestions::len);
+    ctx.number(len as i64)
 }

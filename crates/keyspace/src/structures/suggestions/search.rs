@@ -77,11 +77,9 @@ fn score(
         len > 1 && same + 1 >= len
     };
     let is_exact = len == prefix.len() && (begins || differs_at_end());
-    let mut score = if is_exact { EXACT } else { suggestion.score };
-    if !begins {
-        score *= (-2f32).exp();
-    }
-    score / ((1 + len.abs_diff(prefix_bytes)) as f32).sqrt()
+    let score = f64::from(if is_exact { EXACT } else { suggestion.score });
+    let near = if begins { 1.0 } else { (-2f64).exp() };
+    (score * near / ((1 + len.abs_diff(prefix_bytes)) as f64).sqrt()) as f32
 }
 
 /// Whether a beginning of a text differs from a prefix by at most one inserted, removed or
@@ -133,10 +131,12 @@ mod tests {
     fn scores_are_those_of_redis() {
         let terms = ["\u{e9}", "\u{e9}a", "\u{e9}ab", "a\u{e9}", "ab\u{e9}", "ab", "abc", "abcd"];
         let words = all(&terms.map(|term| (term, 2.0)));
-        let root = |n: f32| 2.0 / n.sqrt();
+        let score = |score: f64, n: f64| (score / n.sqrt()) as f32;
+        let root = |n: f64| score(2.0, n);
+        let (exact, near) = (f64::from(EXACT), (-2f64).exp());
         assert_eq!(
             found(&words, "\u{e9}", false),
-            named(&[("\u{e9}", EXACT / 2f32.sqrt()), ("\u{e9}a", 2.0), ("\u{e9}ab", root(2.0))])
+            named(&[("\u{e9}", score(exact, 2.0)), ("\u{e9}a", 2.0), ("\u{e9}ab", root(2.0))])
         );
         assert_eq!(
             found(&words, "AB", false),
@@ -147,14 +147,13 @@ mod tests {
                 ("abcd", root(3.0))
             ])
         );
-        let near = (-2f32).exp();
         assert_eq!(
             found(&words, "axc", true),
-            named(&[("abc", 2.0 * near), ("abcd", 2.0 * near / 2f32.sqrt())])
+            named(&[("abc", score(2.0 * near, 1.0)), ("abcd", score(2.0 * near, 2.0))])
         );
         assert_eq!(
             found(&words, "abx", true)[..2],
-            named(&[("abc", EXACT * near), ("ab\u{e9}", EXACT * near)])
+            named(&[("abc", score(exact * near, 1.0)), ("ab\u{e9}", score(exact * near, 1.0))])
         );
         assert_eq!(found(&words, "", false).len(), 8);
         assert_eq!(found(&words, "x", false), []);
