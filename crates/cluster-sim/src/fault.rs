@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 /// All deliberate faults, by name.
-pub const FAULTS: [(&str, Fault); 43] = [
+pub const FAULTS: [(&str, Fault); 44] = [
     ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
     ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
@@ -31,6 +31,7 @@ pub const FAULTS: [(&str, Fault); 43] = [
     ("no-tails", Fault::Rule(Mutation::NoTails)),
     ("drop-while-loading", Fault::Rule(Mutation::DropWhileLoading)),
     ("keep-copies", Fault::Rule(Mutation::KeepCopies)),
+    ("keep-readers", Fault::Rule(Mutation::KeepReaders)),
     ("forget-early", Fault::Rule(Mutation::ForgetEarly)),
     ("reads-past-writes", Fault::ReadsPastWrites),
     ("expires-everywhere", Fault::ExpiresEverywhere),

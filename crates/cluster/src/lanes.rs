@@ -25,7 +25,7 @@ use crate::slot_owners::SlotOwners;
 use crate::view::{Identity, NodeSet, View};
 #[cfg(doc)]
 use crate::wire::Exec;
-use crate::wire::{KeptHead, LANES, Parts, Record, Tag, Tags, put_exec_record, put_record};
+use crate::wire::{KeptHead, LANES, Parts, Record, Tag, Tags, Texts, put_exec_record, put_record};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use petrel_keyspace::{
     Call, Effect, EffectHead, EffectSink, Encoded, Origin, Published, SinkSource,
@@ -459,6 +459,36 @@ impl Lanes {
 
     pub(crate) fn push(&self, lane: usize, to: Option<NodeSet>, record: &Record<'_>) -> u64 {
         encoded(|room| put_record(room, record), |bytes| self.lane(lane).push(to, bytes))
+    }
+
+    /// Tells a member that a key changed which its clients track, unless it owns the slot and
+    /// `is_broadcast`: then it has the change itself. `writer`: its client that made it, if known.
+    pub fn push_changed(
+        &self,
+        to: Node,
+        is_broadcast: bool,
+        writer: Option<u64>,
+        (db, key): (u16, &[u8]),
+    ) {
+        let slot = slot_of(key);
+        if !is_broadcast || !self.safe.owners(slot).contains(to) {
+            let changed = Record::Changed { is_broadcast, writer, db, key };
+            self.push(lane_of(slot), Some(NodeSet::of(to)), &changed);
+            self.wake_agent();
+        }
+    }
+
+    /// Tells members of a keyspace event.
+    pub fn push_event<'f>(
+        &self,
+        to: NodeSet,
+        (db, name, key): (u16, &[u8], &[u8]),
+        fields: impl Iterator<Item = &'f [u8]>,
+    ) {
+        let mut room = Vec::new();
+        let event = Record::Event { db, name, key, fields: Texts::of(&mut room, fields) };
+        self.push(lane_of(slot_of(key)), Some(to), &event);
+        self.wake_agent();
     }
 
     /// Appends a forwarded command, with the sequence numbers and the tenure of [`Exec`].

@@ -27,6 +27,8 @@ pub enum Mutation {
     RepeatMessages,
     /// A node reports that it has no copy of a key while it awaits one.
     ForgetEarly,
+    /// Clients keep what they have read of keys whose slots get another primary.
+    KeepReaders,
     /// Replies do not wait until another owner has applied the changes that they depend on.
     AnswerAlone,
     /// Members that do not own a slot are sent changes and answers that are not safe.

@@ -27,6 +27,7 @@ pub(crate) mod scripts;
 pub(crate) mod server_state;
 mod shares;
 mod supported;
+mod tracked;
 mod turn_away;
 
 use crate::cluster::Rest;

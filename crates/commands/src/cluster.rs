@@ -164,6 +164,11 @@ pub trait Cluster: Send + Sync {
     /// be read while its stripe is locked. A missing key may exist elsewhere.
     fn has_copies(&self, slot: HashSlot) -> bool;
 
+    /// Whether clients hear of changes of keys that this node does not hold (`CLIENT TRACKING`).
+    fn tracks_away(&self) -> bool {
+        false
+    }
+
     /// End of this node's lease on its slots. No member takes this node for failed before that, so
     /// it may order changes of the slots.
     fn lease_until(&self) -> Tick;

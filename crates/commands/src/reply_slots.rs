@@ -51,6 +51,8 @@ struct Remote {
     after: Vec<u8>,
     /// The reply is not sent.
     is_dropped: bool,
+    /// The client caches what it reads: invalidations follow the reply.
+    is_cached: bool,
 }
 
 /// Queued replies of a connection with pending remote commands.
@@ -177,7 +179,18 @@ impl ReplySlots {
             reply: Whole::new(merge),
             after: Vec::new(),
             is_dropped,
+            is_cached: false,
         });
+    }
+
+    /// Delays invalidations until the reply of the last slot added, which the client caches.
+    pub fn delay_invalidations(&mut self) {
+        self.remote.back_mut().into_iter().for_each(|last| last.is_cached = true);
+    }
+
+    /// Whether invalidations are to be queued behind a pending reply.
+    pub fn delays_invalidations(&self) -> bool {
+        self.remote.back().is_some_and(|last| last.is_cached)
     }
 
     /// Sets the places of each part's elements in the reply, for the last slot added

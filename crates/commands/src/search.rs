@@ -5,10 +5,12 @@
 //! | `definitions`, `follow` | definitions as auxiliary state; live indexes that follow them |
 //! | `open` | indexes by name, with permissions |
 //! | `create` | `FT.CREATE`, `FT.ALTER` |
+//! | `vector_field` | VECTOR fields of these |
 //! | `manage` | dropping, listing, aliases, tags |
 //! | `query` | options of `FT.SEARCH`, its run |
 //! | `words` | words of a query, and the options about them |
 //! | `highlight` | marks and summaries of texts |
+//! | `vectors` | nearest neighbours in the result |
 //! | `stored` | documents of keys: hashes, and JSON values by path |
 //! | `showing` | form of the values of JSON documents |
 //! | `load` | hits, read and tested again under their locks |
@@ -40,6 +42,8 @@ mod state;
 mod stored;
 mod suggest;
 mod synonyms;
+mod vector_field;
+mod vectors;
 mod words;
 
 pub(crate) use definitions::Definitions;

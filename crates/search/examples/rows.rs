@@ -64,7 +64,14 @@ fn put(live: &Live, document: u64, number: u64, sequence: u64, has_tag: bool) {
 }
 
 fn search(live: &Live, condition: Condition) -> usize {
-    let query = Query { condition, keys: None, order: Order::Rows, needed: 10, now_ms: 1 };
+    let query = Query {
+        condition,
+        keys: None,
+        order: Order::Rows,
+        needed: 10,
+        now_ms: 1,
+        vectors: Default::default(),
+    };
     let contents = live.read();
     let mut run = Run::new(&query, &contents);
     while !run.step(&contents, FIRST_STEP) {}

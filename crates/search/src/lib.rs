@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! text         tokens of a text, stems, phonetic codes
-//! structures   rows, terms, postings, numbers, tags
+//! vectors      formats and distances of vectors
+//! structures   rows, terms, postings, numbers, tags, vectors
 //! index        schema, changes of documents, vacuum
 //! query        lexer, parsers, syntax tree, plan, iterators, scorers
 //! aggregate    expressions, groups, sorts
@@ -16,3 +17,4 @@ pub mod index;
 pub mod query;
 pub mod structures;
 pub mod text;
+pub mod vectors;

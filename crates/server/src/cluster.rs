@@ -29,6 +29,7 @@
 //! | `remote_blocked` | commands of clients here that are blocked at other members |
 //! | `jobs` | `FLUSHALL` and `WAIT`, which every primary executes for its slots |
 //! | `full` | members that have reached `maxmemory` |
+//! | `interests` | changes elsewhere that clients here want to hear of |
 //! | `function_echoes` | changes of libraries that a client sends to every member |
 //! | `functions` | function libraries, which all members agree on |
 //! | `leave` | shutdown: other members take over its hash slots first |
@@ -46,6 +47,7 @@ mod full;
 mod function_echoes;
 mod functions;
 mod info;
+mod interests;
 mod interface;
 mod jobs;
 mod keepers;

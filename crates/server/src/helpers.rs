@@ -82,7 +82,7 @@ fn run(mut exec: Executor, server: &Weak<Server>, tasks: &Tasks) {
 /// Executes one command, and serves the clients blocked on keys that it changed.
 fn help(exec: &mut Executor, host: &mut ServerHost, tasks: &Tasks, task: Task) {
     host.measure_reply_room();
-    exec.ks.set_events(host.config.notify_keyspace_events.wanted());
+    exec.ks.set_events(host.wanted_events());
     let mut helped = Helped::Ended;
     in_batch(exec, host, |exec, host| helped = exec.help_with(&task.blocked, task.begun, host));
     while exec.has_ready() {

@@ -109,6 +109,12 @@ pub struct ServerHost {
     pub(crate) held: InvalidationQueue,
     /// Client of the current command, if it belongs to another member.
     pub(crate) caller: Option<Arc<Caller>>,
+    /// Number of the client of another member that makes the present changes, if it does not want
+    /// to hear of them.
+    pub(crate) writer: Option<u64>,
+    /// Classes of keyspace events that clients of other members want, as of the beginning of the
+    /// turn.
+    member_events: u32,
     /// Serves the worker's connections while it runs a script.
     pub(crate) busy_loop: Rc<BusyLoopSlot>,
     /// Bytes that the memory limit leaves to the replies of one client, as of the last look.
@@ -133,6 +139,7 @@ impl ServerHost {
         let worker = client.worker;
         let answers = VecDeque::new();
         let held = InvalidationQueue::new(server.workers.len());
+        let member_events = server.trackers.member_events();
         ServerHost {
             server,
             config,
@@ -143,6 +150,8 @@ impl ServerHost {
             invalidations: Invalidations::default(),
             held,
             caller: None,
+            writer: None,
+            member_events,
             busy_loop: Rc::default(),
             reply_room: usize::MAX,
             worker,
@@ -170,7 +179,14 @@ impl ServerHost {
     /// Uses the configuration changed since the last turn; returns whether it was changed.
     #[inline]
     pub fn begin_turn(&mut self) -> bool {
-        self.config.refresh() | std::mem::take(&mut self.reconfigured)
+        let events = self.server.trackers.member_events();
+        let is_new = std::mem::replace(&mut self.member_events, events) != events;
+        self.config.refresh() | is_new | std::mem::take(&mut self.reconfigured)
+    }
+
+    /// Classes of keyspace events to be recorded, as of the beginning of the turn.
+    pub fn wanted_events(&self) -> u32 {
+        self.config.notify_keyspace_events.wanted() | self.member_events
     }
 
     /// Bytes of output that a client of this class may have while it is made: more than the hard

@@ -1,5 +1,6 @@
 //! Distance of two codes: 1 minus the cosine, from 0 (same direction) to 2 (opposite).
 
+use crate::kernels::floats::Element;
 use crate::kernels::{dot_f32, dot_i8, hamming};
 use crate::quantise::{EncodedRef, Quantisation, Query, Shape};
 use crate::rabitq;
@@ -53,6 +54,15 @@ impl Shape {
             Quantisation::Binary => {
                 let differ = hamming(a.code, b.code) as f32;
                 (differ * 2.0 / self.dim as f32).min(2.0)
+            }
+            // Without an order, as far as can be.
+            Quantisation::Squares => {
+                let distance = Element::F32.square_distance(a.code, b.code) as f32;
+                if distance.is_nan() { f32::INFINITY } else { distance }
+            }
+            Quantisation::Products => {
+                let distance = 1.0 - Element::F32.product(a.code, b.code) as f32;
+                if distance.is_nan() { f32::INFINITY } else { distance }
             }
             Quantisation::RaBitQ => rabitq::distance_between(a.code, b.code, self.dim as usize),
         }

@@ -28,7 +28,8 @@ mod set;
 pub type GoOn<'g> = &'g mut dyn FnMut(usize) -> bool;
 
 pub use filter::{Filter, SyntaxError};
-pub use graph::{Graph, LEVELS_MAX, Links, Near, Walk, link_limit};
+pub use graph::{Graph, LEVELS_MAX, Links, Near, Plan, Walk, link_limit};
+pub use kernels::floats::Element;
 pub use quantise::{DIM_MAX, Encoded, EncodedRef, Factors, Quantisation, Query, Shape};
 pub use set::search::{Hit, Search};
 pub use set::snapshot::{LoadError, Loader, Snapshot, SnapshotItem, SnapshotNode};

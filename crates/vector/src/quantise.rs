@@ -8,6 +8,7 @@
 //! | 8 bits | signed bytes; the range (greatest magnitude) apart | round(x * (127 / range)) |
 //! | binary | 64-bit words, little endian, the first component the lowest bit | 1 if x > 0 |
 //!
+//! | Squares, Products | as none, but not divided by the length; only in graphs | x |
 //! | RaBitQ | two planes of bits ([`crate::rabitq`]) | 4 bits, and 3 more for the final ranking |
 //!
 //! The first three are the codes of Redis's vector sets, bit for bit: `VEMB RAW` shows them.
@@ -43,6 +44,10 @@ pub enum Quantisation {
     Binary,
     /// Seven bits after a rotation, of which a search reads four; not known to Redis.
     RaBitQ,
+    /// A 32-bit float of a vector that keeps its length; distances are squares of Euclidean ones.
+    Squares,
+    /// A 32-bit float of a vector that keeps its length; distances are 1 minus the product.
+    Products,
 }
 
 impl Quantisation {
@@ -53,6 +58,8 @@ impl Quantisation {
             Quantisation::Q8 => 1,
             Quantisation::Binary => 2,
             Quantisation::RaBitQ => 3,
+            Quantisation::Squares => 4,
+            Quantisation::Products => 5,
         }
     }
 
@@ -67,6 +74,11 @@ impl Quantisation {
         }
     }
 
+    /// Whether vectors keep their length. Vector sets have no such codes.
+    pub const fn keeps_length(self) -> bool {
+        matches!(self, Quantisation::Squares | Quantisation::Products)
+    }
+
     /// Option of `VADD` that selects it.
     pub const fn option(self) -> &'static str {
         match self {
@@ -74,6 +86,8 @@ impl Quantisation {
             Quantisation::Q8 => "Q8",
             Quantisation::Binary => "BIN",
             Quantisation::RaBitQ => "RABITQ",
+            Quantisation::Squares => "L2",
+            Quantisation::Products => "IP",
         }
     }
 
@@ -84,6 +98,8 @@ impl Quantisation {
             Quantisation::Q8 => "int8",
             Quantisation::Binary => "bin",
             Quantisation::RaBitQ => "rabitq",
+            Quantisation::Squares => "l2",
+            Quantisation::Products => "ip",
         }
     }
 
@@ -191,7 +207,7 @@ impl Shape {
     pub fn code_bytes(&self) -> usize {
         let dim = self.dim as usize;
         match self.quantisation {
-            Quantisation::None => dim * 4,
+            Quantisation::None | Quantisation::Squares | Quantisation::Products => dim * 4,
             Quantisation::Q8 => dim,
             Quantisation::Binary => dim.div_ceil(64) * 8,
             Quantisation::RaBitQ => rabitq::code_bytes(dim),
@@ -220,6 +236,7 @@ impl Shape {
         }
         let factor = |factor: f32| (0.0..f32::INFINITY).contains(&factor);
         match self.quantisation {
+            Quantisation::Squares | Quantisation::Products => true,
             Quantisation::None => {
                 let components = code.as_chunks::<4>().0.iter();
                 let mut square = 0f64;
@@ -262,9 +279,16 @@ impl Shape {
 
     /// Encodes a vector of [`Shape::dim_given`] components; none if it has another number.
     pub fn encode(&self, vector: &[f32]) -> Option<Encoded> {
+        if self.quantisation.keeps_length() {
+            let code = vector.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let factors = Factors { norm: 1.0, range: 0.0 };
+            return (vector.len() == self.dim as usize).then_some(Encoded { code, factors });
+        }
         let (vector, norm) = self.unit(vector)?;
         let (code, range) = match self.quantisation {
-            Quantisation::None => (vector.iter().flat_map(|x| x.to_le_bytes()).collect(), 0.0),
+            Quantisation::None | Quantisation::Squares | Quantisation::Products => {
+                (vector.iter().flat_map(|x| x.to_le_bytes()).collect(), 0.0)
+            }
             Quantisation::Q8 => encode_i8(&vector),
             Quantisation::Binary => (encode_bits(&vector), 0.0),
             Quantisation::RaBitQ => rabitq::encode(vector, self.seed),
@@ -309,7 +333,7 @@ impl Shape {
     pub fn decode(&self, encoded: EncodedRef<'_>) -> Vec<f32> {
         let norm = encoded.factors.norm;
         match self.quantisation {
-            Quantisation::None => {
+            Quantisation::None | Quantisation::Squares | Quantisation::Products => {
                 let components = encoded.code.as_chunks::<4>().0.iter();
                 components.map(|&bytes| f32::from_le_bytes(bytes) * norm).collect()
             }

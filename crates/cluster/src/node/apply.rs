@@ -99,8 +99,11 @@ impl Node {
         self.pop(from, lane);
         match (record, becomes) {
             (Record::Effects { .. }, Use::Wait) => self.keep_waiting(unwrapped(bytes.clone())),
-            (Record::Effects { group, .. }, Use::Copies(slot)) => {
-                self.apply_to_copies(from, slot, group, host);
+            (Record::Effects { tag, group, .. }, Use::Copies(slot)) => {
+                let writer = self.writer_of(tag);
+                self.attributed(writer, host, |node, host| {
+                    node.apply_to_copies(from, slot, group, host);
+                });
             }
             (Record::Effects { .. }, Use::Drop) => {}
             (record, _) => self.take_record((from, lane), &bytes, record, host),
@@ -156,6 +159,14 @@ impl Node {
                 let name = directory.name_of(db, key);
                 directory.remove(slot_of(key), name, NodeSet::of(from.node));
             }
+            Record::Interests { events, prefixes } if self.is_member(from) => {
+                host.interests(from, events, prefixes);
+            }
+            Record::Interests { .. } => {}
+            Record::Changed { is_broadcast, writer, db, key } => {
+                host.changed(is_broadcast, writer, db, key);
+            }
+            Record::Event { db, name, key, fields } => host.event(db, name, key, fields),
             Record::DurableAsked { number } => self.durable.on_asked(from, lane, number),
             Record::Durable { number } => self.durable.on_answer(from, number),
             Record::SlotsBegin { number } => self.on_slots_begin(from, lane, number),
@@ -252,10 +263,11 @@ impl Node {
         changes: Changes<'_>,
         host: &mut dyn Host,
     ) {
-        for tag in tags {
-            self.record_executed(tag);
-            self.executed.record(tag.origin, tag.slot, tag.oseq);
-        }
+        let writer = self.note_executed(tags);
+        self.attributed(writer, host, |node, host| node.apply_changes(from, changes, host));
+    }
+
+    fn apply_changes(&mut self, from: Identity, changes: Changes<'_>, host: &mut dyn Host) {
         let (mut held, mut copied) = (Vec::new(), Vec::new());
         for Change { slot, group, .. } in changes.iter().filter(|change| !change.group.is_empty()) {
             match self.use_of(from, lane_of(slot), slot) {
@@ -292,17 +304,28 @@ impl Node {
         group: &[u8],
         host: &mut dyn Host,
     ) {
+        let writer = self.note_executed(tags);
+        self.attributed(writer, host, |node, host| {
+            let handle = host.handle();
+            handle.enter();
+            let applied = apply_group(handle, group, FROM_PEERS, &mut node.hashes);
+            handle.exit();
+            if let Err(error) = applied {
+                host.differs(from, error);
+            }
+        });
+    }
+
+    /// Records executed commands. Returns the client here that made the changes, if it does not
+    /// want to hear of its own ones.
+    fn note_executed(&mut self, tags: impl Iterator<Item = Tag>) -> Option<u64> {
+        let mut writer = None;
         for tag in tags {
             self.record_executed(tag);
             self.executed.record(tag.origin, tag.slot, tag.oseq);
+            writer = writer.or(self.writer_of(Some(tag)));
         }
-        let handle = host.handle();
-        handle.enter();
-        let applied = apply_group(handle, group, FROM_PEERS, &mut self.hashes);
-        handle.exit();
-        if let Err(error) = applied {
-            host.differs(from, error);
-        }
+        writer
     }
 
     /// Delivers the answers that have waited for a node's other lanes, or for acknowledgements of

@@ -9,8 +9,8 @@ use crate::lanes::{CutOff, lane_of};
 use crate::origin::Finished;
 use crate::slot_map::Node as Number;
 use crate::wire::{
-    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, IS_FULL, LANES, Record, Tag,
-    begin_frame, end_batches, put_frame, take_batch,
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, IS_FULL, KNOWS_INTERESTS, LANES, Record,
+    Tag, begin_frame, end_batches, put_frame, take_batch,
 };
 use std::fmt;
 
@@ -275,6 +275,9 @@ impl Node {
                 let flags = lane as u8;
                 announced.wants_acks = flags & ACKNOWLEDGE_AT_ONCE != 0;
                 self.note_full(from, flags & IS_FULL != 0);
+                if flags & KNOWS_INTERESTS != 0 {
+                    self.knowing = self.knowing.with(from);
+                }
                 while !batches.is_empty() {
                     let taken = take_batch(&mut batches).map_err(|_| LinkError::Malformed)?;
                     self.take_batch(from, taken.0.into(), &taken.1, announced)?;
@@ -446,7 +449,7 @@ impl Node {
 /// Flags of a frame of batches.
 fn flags_of(is_urgent: bool, is_full: bool) -> u8 {
     let flag = |on: bool, flag: u8| if on { flag } else { 0 };
-    flag(is_urgent, ACKNOWLEDGE_AT_ONCE) | flag(is_full, IS_FULL)
+    flag(is_urgent, ACKNOWLEDGE_AT_ONCE) | flag(is_full, IS_FULL) | KNOWS_INTERESTS
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@
 //! | `forget_copies` | reports evicted copies to their primaries |
 //! | `prefetch` | prefetches the keys of received records |
 //! | `full` | members that have reached their memory limits |
+//! | `interests` | changes that clients of other members want to hear of |
 //! | `transfer` | state transfer of single slots, where members hold only some |
 
 mod apply;
@@ -33,6 +34,7 @@ mod decide;
 mod durable;
 mod forget_copies;
 mod full;
+mod interests;
 mod key_cache;
 mod link;
 mod prefetch;
@@ -58,7 +60,7 @@ use crate::reconcile::{DeadMember, FormerPrimary, PastOwners, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, Primaries, View};
-use crate::wire::{Exec, LANES, Record, Refusal, Tag, WaitEnd};
+use crate::wire::{Exec, LANES, Record, Refusal, Tag, Texts, WaitEnd};
 use copy::Copies;
 use durable::Durable;
 use link::Link;
@@ -106,6 +108,20 @@ pub trait Host {
 
     /// Adds the keys that the command just executed has read; none if it may have read others too.
     fn keys_read(&mut self, call: &Call<&[u8]>, keys: &mut Vec<Vec<u8>>);
+
+    /// Takes what clients of another member want to hear of: classes of keyspace events, and
+    /// prefixes of keys. Called several times for the same.
+    fn interests(&mut self, _from: Identity, _events: u64, _prefixes: Texts<'_>) {}
+
+    /// Invalidates a key that changed elsewhere for the clients here that have read it, or track
+    /// its prefix. `writer`: the client here that changed it, if known.
+    fn changed(&mut self, _is_broadcast: bool, _writer: Option<u64>, _db: u16, _key: &[u8]) {}
+
+    /// Delivers a keyspace event of another member.
+    fn event(&mut self, _db: u16, _name: &[u8], _key: &[u8], _fields: Texts<'_>) {}
+
+    /// Attributes the pending invalidations to a client here, if there is one.
+    fn invalidated_by(&mut self, _writer: Option<u64>) {}
 
     /// Announces data of slots, which [`Host::copy`] delivers.
     fn copy_begins(&mut self);
@@ -288,6 +304,10 @@ pub struct Node {
     full: NodeSet,
     /// This node has reached its memory limit.
     is_full: bool,
+    /// Members that know records of interests.
+    knowing: NodeSet,
+    /// Changes of keys that clients here have read may have been missed.
+    has_missed: bool,
 }
 
 impl Node {
@@ -343,6 +363,8 @@ impl Node {
             decisions: Decisions::default(),
             full: NodeSet::default(),
             is_full: false,
+            knowing: NodeSet::default(),
+            has_missed: false,
         };
         node.update_slots();
         node
@@ -533,6 +555,8 @@ impl Node {
             }
         };
         let to = Some(NodeSet::of(primary));
+        let plain = self.known_to(primary, call);
+        let call = plain.as_ref().unwrap_or(call);
         let position = self.lanes.push_exec(lane_of(slot), to, (oseq, first, tenure), call);
         let epoch = self.view.epoch;
         let queue = self.origin.queues.get_mut(&slot);

@@ -43,6 +43,7 @@ impl Node {
         for member in self.view.members.iter().filter(is_new) {
             self.local_slots.note_adopted(member.node, self.view.epoch);
         }
+        self.review_readers(&before, &runs);
         self.record_lost_slots(&before, &runs);
         if let Some(holdings) = &mut self.holdings {
             let views = (&before, &self.view);

@@ -3,7 +3,7 @@
 use super::exec::{Exec, has_more, put_exec, take_exec};
 use super::record::{
     Change, Changes, FIRST, LANE_LIST, MORE, Parts, Pieces, REPLIES, Refusal, Slots, Tag, Tags,
-    WaitEnd,
+    Texts, WaitEnd,
 };
 use super::{Hello, LANES, VERSION};
 use crate::slot::{SLOTS, Slot};
@@ -152,6 +152,14 @@ petrel_persistence::codecs! {
             take_each(&mut source.bytes, count as u64, |bytes| take_slot(bytes).map(drop)).map(Slots)
         },
         [Slots(&[3]), Slots(&[0, 0x80, 1])];
+    /// Texts.
+    TextList: Texts<'_> => Texts<'a>, "count, texts",
+        |out, _flags, texts| put_list(out, texts.iter().count(), texts.0),
+        |source| {
+            let count = take_count(&mut source.bytes)?;
+            take_each(&mut source.bytes, count as u64, |bytes| bytes.bytes().map(drop)).map(Texts)
+        },
+        [Texts(&[]), Texts(&[0, 2, b'a', b'b'])];
     /// An optional number.
     Maybe: Option<u64> => Option<u64>, "byte 0, or byte 1 and a number",
         |out, _flags, number| put_option(out, number),
@@ -215,7 +223,8 @@ petrel_persistence::codecs! {
     ExecField: &Exec<'_> => Exec<'a>,
         "sequence number; 2 × distance to the first unanswered one, + 1 unless one slot follows; \
          [number of] slots; tenure; database; with flag 0x80 a byte (1: timeout follows, \
-         2: wants copies), [timeout], client (byte 0, or byte 1 and a number); with flag 0x20 \
+         2: wants copies, 4: tracks, 8: writer follows), [timeout], client (byte 0, or byte 1 \
+         and a number), [writer]; with flag 0x20 \
          the number of commands; each: number of arguments, texts; flag 0x40: reply in RESP3",
         |out, flags, exec| {
             *flags |= if exec.call.is_transaction { FIRST } else { 0 };
@@ -243,6 +252,8 @@ fn sample_exec(is_long: bool) -> Exec<'static> {
             wait_ms: is_long.then_some(1000),
             client: is_long.then_some(7),
             wants_copies: is_long,
+            tracks: is_long,
+            writer: is_long.then_some(300),
             commands: vec![vec![&b"SET"[..], b"key", b"value"]; 1 + usize::from(is_long)],
         },
     }

@@ -8,6 +8,10 @@ use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
 /// Flag in the byte that says whether a timeout follows: [`Call::wants_copies`].
 const WANTS_COPIES: u8 = 2;
+/// Flag in the same byte: [`Call::tracks`].
+const TRACKS: u8 = 4;
+/// Flag in the same byte: [`Call::writer`] follows, behind the client.
+const HAS_WRITER: u8 = 8;
 
 /// A forwarded command, to be executed by the primary of its keys.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -24,7 +28,11 @@ pub struct Exec<'a> {
 }
 
 pub(super) fn has_more<A>(call: &Call<A>) -> bool {
-    call.wait_ms.is_some() || call.client.is_some() || call.wants_copies
+    call.wait_ms.is_some()
+        || call.client.is_some()
+        || call.wants_copies
+        || call.tracks
+        || call.writer.is_some()
 }
 
 /// Appends the body of a forwarded command, with the sequence numbers and the tenure of [`Exec`].
@@ -46,8 +54,12 @@ pub(super) fn put_exec<A: AsRef<[u8]>>(
     if has_more(call) {
         let at = out.len();
         put_option(out, call.wait_ms);
-        out[at] |= if call.wants_copies { WANTS_COPIES } else { 0 };
+        let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+        out[at] |= flag(call.wants_copies, WANTS_COPIES)
+            | flag(call.tracks, TRACKS)
+            | flag(call.writer.is_some(), HAS_WRITER);
         put_option(out, call.client);
+        call.writer.into_iter().for_each(|writer| put(out, writer));
     }
     if call.is_transaction {
         put(out, call.commands.len() as u64);
@@ -116,15 +128,9 @@ fn walk_exec<'a>(
     let slots_count = count;
     let tenure = bytes.number()?;
     let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-    let (mut wait_ms, mut client, mut wants_copies) = (None, None, false);
+    let mut more = More::default();
     if has_more {
-        let has = bytes.byte()?;
-        wants_copies = has & WANTS_COPIES != 0;
-        wait_ms = take_if(has & !WANTS_COPIES, bytes)?;
-        client = take_option(bytes)?;
-        if wait_ms.is_none() && client.is_none() && !wants_copies {
-            return Err(Malformed);
-        }
+        more = More::take(bytes)?;
     }
     let count = if is_transaction { take_count(bytes)? } else { 1 };
     for command in 0..count {
@@ -140,6 +146,42 @@ fn walk_exec<'a>(
         return Err(Malformed);
     }
     let (slots, commands) = (Vec::new(), Vec::new());
-    let call = Call { slots, db, resp3, is_transaction, wait_ms, client, wants_copies, commands };
+    let More { wait_ms, client, wants_copies, tracks, writer } = more;
+    let call = Call {
+        slots,
+        db,
+        resp3,
+        is_transaction,
+        wait_ms,
+        client,
+        wants_copies,
+        tracks,
+        writer,
+        commands,
+    };
     Ok(Exec { oseq, first, tenure, call })
+}
+
+/// Fields that most calls leave out.
+#[derive(Default, PartialEq)]
+struct More {
+    wait_ms: Option<u64>,
+    client: Option<u64>,
+    wants_copies: bool,
+    tracks: bool,
+    writer: Option<u64>,
+}
+
+impl More {
+    fn take(bytes: &mut Bytes<'_>) -> Result<Self, Malformed> {
+        let has = bytes.byte()?;
+        let more = More {
+            wants_copies: has & WANTS_COPIES != 0,
+            tracks: has & TRACKS != 0,
+            wait_ms: take_if(has & !(WANTS_COPIES | TRACKS | HAS_WRITER), bytes)?,
+            client: take_option(bytes)?,
+            writer: take_if(u8::from(has & HAS_WRITER != 0), bytes)?,
+        };
+        if more == More::default() { Err(Malformed) } else { Ok(more) }
+    }
 }

@@ -18,6 +18,10 @@ pub const ACKNOWLEDGE_AT_ONCE: u8 = 1;
 /// acknowledge a little later.
 pub const IS_FULL: u8 = 2;
 
+/// Flag in the same byte: the sender knows [`Record::Interests`](super::Record::Interests), and the
+/// records and fields that belong to it. Members that do not know the flag ignore it.
+pub const KNOWS_INTERESTS: u8 = 4;
+
 /// First frame of a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello {
@@ -146,7 +150,7 @@ petrel_persistence::records! {
             received: u64 as Number
         };
         /// Batches of lanes, as [`take_batch`] reads them. The byte for the lane is
-        /// made of [`ACKNOWLEDGE_AT_ONCE`] and [`IS_FULL`].
+        /// made of [`ACKNOWLEDGE_AT_ONCE`], [`IS_FULL`] and [`KNOWS_INTERESTS`].
         3 Batches(batches: &'a [u8] as Whole);
         /// Requests a copy of the receiver's data, because the sender has none.
         4 Fetch;

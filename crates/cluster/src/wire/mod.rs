@@ -18,7 +18,7 @@
 //! without a record are for others. `applied` is the increase of the receiver's lane position that
 //! the sender has applied, relative to its last acknowledgement on the link. `unstable` is the
 //! distance from `from` back to the sender's stable position. In a frame of batches the byte for
-//! the lane has the flags [`ACKNOWLEDGE_AT_ONCE`] and [`IS_FULL`].
+//! the lane has the flags [`ACKNOWLEDGE_AT_ONCE`], [`IS_FULL`] and [`KNOWS_INTERESTS`].
 
 mod codecs;
 mod exec;
@@ -30,12 +30,12 @@ mod tests;
 
 pub use exec::Exec;
 pub use frame::{
-    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, IS_FULL, put_frame,
-    take_batch,
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, IS_FULL, KNOWS_INTERESTS,
+    put_frame, take_batch,
 };
 pub(crate) use frame::{BatchHead, begin_frame, end_batches, put_batch_head};
 pub use record::{
-    Change, Changes, Parts, Pieces, Record, Refusal, Slots, Tag, Tags, WaitEnd, put_record,
+    Change, Changes, Parts, Pieces, Record, Refusal, Slots, Tag, Tags, Texts, WaitEnd, put_record,
     put_with_gap, take_with_gap,
 };
 pub(crate) use record::{

@@ -2,8 +2,8 @@
 
 use super::codecs::{
     ChangeList, DecisionField, End, ExecField, IdentityField, Maybe, PartList, PieceList, Reason,
-    Reply, SlotField, SlotList, TagField, TagList, WhenAny, put_tag, take_change, take_slot,
-    take_tag,
+    Reply, SlotField, SlotList, TagField, TagList, TextList, WhenAny, put_tag, take_change,
+    take_slot, take_tag,
 };
 use super::exec::{Exec, check_exec, has_more, put_exec};
 use crate::slot::Slot;
@@ -185,6 +185,25 @@ impl<'a> Slots<'a> {
     pub fn iter(self) -> impl Iterator<Item = Slot> {
         let mut bytes = Bytes(self.0);
         std::iter::from_fn(move || take_slot(&mut bytes).ok())
+    }
+}
+
+/// Texts, as validated bytes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Texts<'a>(pub(super) &'a [u8]);
+
+impl<'a> Texts<'a> {
+    /// Encodes texts into `room`.
+    pub fn of<'t>(room: &'a mut Vec<u8>, texts: impl Iterator<Item = &'t [u8]>) -> Self {
+        room.clear();
+        texts.for_each(|text| put_bytes(room, text));
+        Texts(room)
+    }
+
+    /// The texts.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut bytes = Bytes(self.0);
+        std::iter::from_fn(move || bytes.bytes().ok())
     }
 }
 
@@ -486,6 +505,36 @@ petrel_persistence::records! {
             changes: Changes<'a> as ChangeList,
             /// The reply; none if it is too long for members other than the origin.
             reply: Option<&'a [u8]> as Reply
+        };
+        /// What clients of the sender want to hear of changes made elsewhere, instead of what they
+        /// wanted before. In every lane, so that it precedes their later commands.
+        32 Interests {
+            /// Classes of keyspace events.
+            events: u64 as Number,
+            /// Prefixes of keys that they track.
+            prefixes: Texts<'a> as TextList
+        };
+        /// A key changed that clients of the receiver track.
+        33 Changed {
+            /// Whether they track its prefix; otherwise they have read it.
+            is_broadcast: bool as Flag<FIRST>,
+            /// Number of the receiver's client that changed it, if known.
+            writer: Option<u64> as Maybe,
+            /// The database.
+            db: u16 as Short,
+            /// The key.
+            key: &'a [u8] as Rest
+        };
+        /// A keyspace event that clients of the receiver may want to hear of.
+        34 Event {
+            /// The database.
+            db: u16 as Short,
+            /// Its name, such as `lpush`.
+            name: &'a [u8] as Text,
+            /// The key.
+            key: &'a [u8] as Text,
+            /// Fields of a hash.
+            fields: Texts<'a> as TextList
         };
     }
 }

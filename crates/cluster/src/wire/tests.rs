@@ -120,6 +120,8 @@ proptest! {
             wait_ms,
             client,
             wants_copies: oseq % 3 == 0,
+            tracks: oseq % 2 == 0,
+            writer: (oseq % 5 == 0).then_some(before),
             commands: borrowed,
         };
         let exec = Exec { oseq, first, tenure, call };
@@ -266,7 +268,7 @@ fn golden_records<'a>(
     parts: Parts<'a>,
     tags: Tags<'a>,
     pieces: Pieces<'a>,
-    (changes, slots): (Changes<'a>, Slots<'a>),
+    (changes, slots, texts): (Changes<'a>, Slots<'a>, Texts<'a>),
     effects: &'a [u8],
 ) -> Vec<Record<'a>> {
     let of = Identity { node: Node(300), incarnation: 1 << 20 };
@@ -286,6 +288,8 @@ fn golden_records<'a>(
                 wait_ms: more.then_some(1000),
                 client: more.then_some(5),
                 wants_copies: more,
+                tracks: more,
+                writer: more.then_some(300),
                 commands: vec![vec![b"SET", key, b""]; count],
             },
         })
@@ -343,6 +347,10 @@ fn golden_records<'a>(
             changes,
             reply: Some(b"+OK\r\n"),
         },
+        Record::Interests { events: 3, prefixes: texts },
+        Record::Changed { is_broadcast: true, writer: Some(300), db: 3, key },
+        Record::Changed { is_broadcast: false, writer: None, db: 0, key },
+        Record::Event { db: 3, name: b"hset", key, fields: texts },
     ]
 }
 
@@ -384,8 +392,10 @@ fn the_bytes_of_this_version_stay_as_they_are() {
     let (mut changed, mut slots) = (Vec::new(), Vec::new());
     let changes = Changes::of(&mut changed, changes.into_iter());
     let slots = Slots::of(&mut slots, [1, 16_383].into_iter());
+    let mut texts = Vec::new();
+    let texts = Texts::of(&mut texts, [&b"a"[..], b""].into_iter());
     let mut lines = String::new();
-    for record in golden_records(parts, tags, pieces, (changes, slots), &effects) {
+    for record in golden_records(parts, tags, pieces, (changes, slots, texts), &effects) {
         let mut bytes = Vec::new();
         put_record(&mut bytes, &record);
         assert_eq!(Record::read(&bytes).as_ref(), Ok(&record));

@@ -4,7 +4,6 @@ use super::Verdict;
 use crate::cluster::{Cluster, HashSlot};
 use crate::ctx::Invocation;
 use crate::execute::{Execution, Executor};
-use crate::session::Session;
 use crate::spec::{Command, Flags, Locks, Request};
 use petrel_keyspace::Key;
 use petrel_table::{KeySpec, Place};
@@ -47,17 +46,11 @@ impl Executor {
 
 /// Whether the keys that a command reads may be here as copies. This node does not hold all of
 /// these slots.
-pub(super) fn may_be_copied(
-    command: Command,
-    slots: &[HashSlot],
-    session: &Session,
-    cluster: &dyn Cluster,
-) -> bool {
+pub(super) fn may_be_copied(command: Command, slots: &[HashSlot], cluster: &dyn Cluster) -> bool {
     let spec = command.spec;
     spec.place == Place::Read
         && spec.locks == Locks::Keys
         && !spec.flags.contains(Flags::BLOCKING)
         && spec.meta.keys.iter().all(KeySpec::is_known)
-        && session.tracking().is_none()
         && slots.iter().all(|&slot| cluster.is_readable(slot) || cluster.has_copies(slot))
 }

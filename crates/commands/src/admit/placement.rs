@@ -22,6 +22,7 @@
 use super::copies::may_be_copied;
 use super::redis_cluster::{reads_at_once, shares_for};
 use super::supported::{admit_in_cluster, admit_log};
+use super::tracked::{Tracked, forget};
 use super::{Moment, Verdict};
 use crate::arguments::cursor::parse_cursor;
 use crate::cluster::{Call, Cluster, HashSlot, Primary, Rest};
@@ -37,7 +38,6 @@ use crate::scripting::cache::{NO_SCRIPT, parse_sum};
 use crate::server::state::ServerState;
 use crate::session::Session;
 use crate::spec::{Command, Flags, GateFlags, KeyShape, Queue, Request};
-use crate::tracking::mode::{Tracking, TrackingMode};
 use petrel_resp::Protocol;
 use petrel_table::keys::key_positions;
 use petrel_table::{Place, bits};
@@ -55,15 +55,15 @@ pub(crate) struct Forwarding {
     pub may_wait: bool,
     /// Position of each reply's elements in the combined reply ([`Merge::Places`]).
     pub places: Vec<Vec<u32>>,
-    /// Bytes appended after the reply: invalidations for a tracking client.
-    pub after: Vec<u8>,
+    /// What a client that caches the reply needs.
+    pub tracked: Tracked,
 }
 
 impl Forwarding {
     /// Creates calls that do not wait.
     fn of(calls: Vec<Call>, merge: Merge) -> Self {
-        let (places, after) = (Vec::new(), Vec::new());
-        Forwarding { calls, rest: None, merge, may_wait: false, places, after }
+        let (places, tracked) = (Vec::new(), Tracked::default());
+        Forwarding { calls, rest: None, merge, may_wait: false, places, tracked }
     }
 }
 
@@ -72,10 +72,6 @@ const SCRIPT_AWAY: Fail =
 
 const SCRIPT_READS_AWAY: Fail =
     Fail::fixed("ERR Script attempted to read a key that this node does not hold");
-
-const TRACKED_AWAY: Fail = Fail::fixed(
-    "ERR CLIENT TRACKING with REDIRECT is not supported at keys that this node does not hold: it does not hear of their changes",
-);
 
 const LIMITED_SCRIPT: Fail = Fail::fixed(
     "ERR Scripts of users with limited permissions are not supported in a cluster at keys whose primary is another node",
@@ -166,7 +162,7 @@ impl Executor {
             }
             Place::Read
                 if !session.is(Modes::CLUSTER_CLIENT)
-                    && may_be_copied(command, &[slot], session, cluster) =>
+                    && may_be_copied(command, &[slot], cluster) =>
             {
                 Some(Verdict::TryCopies)
             }
@@ -328,7 +324,7 @@ impl Executor {
         }
         // Copies of several slots are not of one moment.
         let may_be_copied =
-            may_be_copied(command, &slots, session, cluster) && (slots.len() == 1 || is_split);
+            may_be_copied(command, &slots, cluster) && (slots.len() == 1 || is_split);
         // If commands of the same slots were forwarded before, it is forwarded, too, to keep their
         // order.
         if tries_copies && may_be_copied && waiting.and_then(|w| w.last_of(&slots)).is_none() {
@@ -337,7 +333,9 @@ impl Executor {
         let mut forwarding = match primary {
             Some(_) => {
                 let args = self.args_to_forward(command, request.args, session)?;
-                let wants_copies = may_be_copied && slots.len() == 1;
+                // A copy that arrives invalidates what clients here have read of the key.
+                let wants_copies =
+                    may_be_copied && slots.len() == 1 && session.tracking().is_none();
                 let call = Call { wants_copies, ..call(session, slots, args) };
                 let may_wait = may_wait(command, request.args);
                 Forwarding { may_wait, ..Forwarding::of(vec![call], Merge::Only) }
@@ -346,7 +344,7 @@ impl Executor {
                 split(command, request.args, session, cluster).ok_or(Fail::SEVERAL_PRIMARIES)?
             }
         };
-        forwarding.after = forget(command, request.args, session, cluster)?;
+        forwarding.tracked = self.track_away(command, request.args, session, cluster)?;
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
@@ -477,11 +475,11 @@ impl Executor {
             let mut after = Vec::new();
             for request in transaction.queued.requests(&args) {
                 let Some(command) = request.command else { continue };
-                after.extend(forget(command, request.args, session, cluster)?);
+                after.extend(forget(command, request.args, session));
             }
             return Ok(Verdict::RunWithRest(Box::new((*rest, after))));
         }
-        let (call, after) = self.queue_to_forward(&transaction.queued, session, cluster, host)?;
+        let (call, tracked) = self.queue_to_forward(&transaction.queued, session, cluster, host)?;
         let client = away.map(|away| away.number());
         let places = rest.iter().map(|rest| rest.places.clone()).collect();
         let (may_wait, merge) = match rest.is_some() {
@@ -490,19 +488,18 @@ impl Executor {
             false => (false, Merge::Only),
         };
         let forwarding = Forwarding::of(vec![Call { slots, client, ..call }], merge);
-        Ok(Verdict::Forward(Box::new(Forwarding { rest, may_wait, places, after, ..forwarding })))
+        Ok(Verdict::Forward(Box::new(Forwarding { rest, may_wait, places, tracked, ..forwarding })))
     }
 
-    /// The call with which another node executes a transaction, and the bytes appended after its
-    /// reply.
+    /// The call with which another node executes a transaction.
     fn queue_to_forward(
         &mut self,
         queue: &Queue,
         session: &Session,
         cluster: &dyn Cluster,
         host: &mut dyn Host,
-    ) -> Result<(Call, Vec<u8>), Fail> {
-        let (mut commands, mut after) = (Vec::new(), Vec::new());
+    ) -> Result<(Call, Tracked), Fail> {
+        let (mut commands, mut tracked) = (Vec::new(), Tracked::default());
         let args = queue.args();
         for request in queue.requests(&args) {
             let Some(command) = request.command else { continue };
@@ -514,12 +511,12 @@ impl Executor {
                     "ERR {name} is not supported in a transaction whose primary is another node"
                 )));
             }
-            after.extend(forget(command, request.args, session, cluster)?);
+            tracked.add(self.track_away(command, request.args, session, cluster)?);
             commands.push(self.args_to_forward(command, request.args, session)?);
         }
         Ok((
             Call { is_transaction: true, commands, ..call(session, Vec::new(), Vec::new()) },
-            after,
+            tracked,
         ))
     }
 
@@ -681,38 +678,6 @@ fn primary_of(slots: &[HashSlot], cluster: &dyn Cluster) -> Option<Primary> {
 /// Whether all these slots may be read here.
 fn are_readable(slots: &[HashSlot], cluster: &dyn Cluster) -> bool {
     cluster.holds_all() || slots.iter().all(|&slot| cluster.is_readable(slot))
-}
-
-/// The invalidation message for a client that tracks the keys of a call which another node
-/// executes, since this node does not learn of their changes. Empty if the client tracks none of
-/// them.
-fn forget(
-    command: Command,
-    args: &[&[u8]],
-    session: &Session,
-    cluster: &dyn Cluster,
-) -> Result<Vec<u8>, Fail> {
-    let caches =
-        |tracking: &&Tracking| tracking.mode == TrackingMode::Broadcast || tracking.remembers();
-    let reads = command.spec.flags.intersects(bits!(Flags: READONLY, SCRIPT_RUNNER));
-    let Some(tracking) = session.tracking().filter(caches).filter(|_| reads) else {
-        return Ok(Vec::new());
-    };
-    let mut keys = Vec::new();
-    if key_positions(command.spec.meta.keys, args, &mut keys).is_err() || keys.is_empty() {
-        return Ok(Vec::new());
-    }
-    if tracking.redirects || session.protocol != Protocol::Resp3 {
-        return if cluster.holds_all() { Ok(Vec::new()) } else { Err(TRACKED_AWAY) };
-    }
-    let mut message = format!(">2\r\n$10\r\ninvalidate\r\n*{}\r\n", keys.len()).into_bytes();
-    for key in keys {
-        let key = args[key.index as usize];
-        message.extend_from_slice(format!("${}\r\n", key.len()).as_bytes());
-        message.extend_from_slice(key);
-        message.extend_from_slice(b"\r\n");
-    }
-    Ok(message)
 }
 
 pub(super) fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>>) -> Call {

@@ -62,7 +62,8 @@ impl Executor {
             self.refuse_request(command, Fail::PRIMARY_CHANGING, session, reply);
             return Execution::Answered;
         };
-        let Forwarding { mut calls, mut rest, merge, may_wait, places, after } = forwarding;
+        let Forwarding { mut calls, mut rest, merge, may_wait, places, tracked } = forwarding;
+        tracked.prepare(&mut calls, session, &*cluster);
         if command.is_some_and(|command| command.spec.gate.contains(GateFlags::WATCHES)) {
             let away = &mut session.transaction_mut().watched_away;
             let away = away.get_or_insert_with(|| Box::new(WatchedAway::new(cluster.clone())));
@@ -78,7 +79,10 @@ impl Executor {
         let after_calls = rest.as_ref().map_or(0, |rest| rest.calls.len());
         waiting.push(&slots, calls.len() + after_calls, merge, is_dropped);
         waiting.place(places);
-        waiting.send_after(after);
+        waiting.send_after(tracked.after);
+        if tracked.is_cached {
+            waiting.delay_invalidations();
+        }
         let seq = waiting.next_seq() - 1;
         if may_wait {
             waiting.hold_up();

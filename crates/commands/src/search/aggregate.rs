@@ -46,12 +46,19 @@ pub(super) fn aggregate(ctx: &mut Ctx<'_>) -> Outcome {
     options.search.check_index(&index)?;
     let shows_scores = options.search.with_scores;
     options.search.with_scores |= options.adds_scores;
-    let condition = query::condition_of(text, &options.search, &index)?;
+    let parsed = query::parse(text, &options.search, &index)?;
+    let condition = query::resolve(&parsed, &options.search, &index, Order::Rows)?;
+    let vectors = parsed.vectors;
     options.search.with_scores = shows_scores;
     let results_max = ctx.exec.shared.search.settings.aggregate_results_max();
     let has_columns = options.search.showing() == Showing::First;
-    let plan =
-        Plan::new(&options.steps, (&index.schema, has_columns), options.adds_scores, results_max);
+    let plan = Plan::new(
+        &options.steps,
+        (&index.schema, has_columns),
+        &vectors,
+        options.adds_scores,
+        results_max,
+    );
     let plan = Arc::new(plan.map_err(Fail::new)?);
     if options.cursor.is_some() {
         cursors::refuse_more(ctx, index.live.id)?;
@@ -66,8 +73,11 @@ pub(super) fn aggregate(ctx: &mut Ctx<'_>) -> Outcome {
         order: Order::Rows,
         needed: usize::MAX,
         now_ms,
+        vectors,
     };
     let mut job = Job::new(ctx, &index, &options, plan);
+    job.vectors = query.vectors.clone();
+    job.form.has_score &= !query.vectors.is_unfiltered || options.search.is_doc_score();
     let outcome = walk::run(ctx, &mut job, &query);
     let Query { condition, .. } = query;
     job.condition = condition;

@@ -6,6 +6,7 @@ use crate::numbers;
 use crate::search::arguments::Arguments;
 use crate::search::definitions::{Definition, Definitions};
 use crate::search::open::{change_definitions, name_argument, refuse_in_cluster};
+use crate::search::vector_field;
 use petrel_search::index::json::parse_path;
 use petrel_search::index::schema::{
     DocumentOptions, FIELDS_MAX, Field, FieldKind, IndexFlag, Schema, TEXT_FIELDS_MAX,
@@ -311,7 +312,15 @@ fn field(source: &[u8], arguments: &mut Arguments<'_>, is_json: bool) -> Result<
         b"NUMERIC" => field.indexes_missing = arguments.take("INDEXMISSING"),
         b"TAG" => tag_options(arguments, &mut field, if is_json { 0 } else { b',' })?,
         b"TEXT" => text_options(arguments, &mut field)?,
-        b"GEO" | b"GEOSHAPE" | b"VECTOR" => {
+        b"VECTOR" if is_json => {
+            return Err(Fail::fixed("ERR VECTOR fields of JSON documents are not supported yet"));
+        }
+        b"VECTOR" => {
+            field.kind = FieldKind::Vector(Box::new(vector_field::spec(arguments)?));
+            field.indexes_missing = arguments.take("INDEXMISSING");
+            return Ok(field);
+        }
+        b"GEO" | b"GEOSHAPE" => {
             let kind = String::from_utf8_lossy(kind).to_uppercase();
             return Err(Fail::new(format!("ERR fields of type {kind} are not supported yet")));
         }

@@ -6,11 +6,15 @@ use petrel_search::index::schema::{
     DocumentOptions, FIELDS_MAX, Field, FieldKind, IndexFlag, Schema,
 };
 use petrel_search::text::Synonyms;
+use petrel_search::vectors::{Algorithm, DIM_MAX, ELEMENTS, Metric, VectorSpec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Version of the encoding.
 const VERSION: u8 = 1;
+
+/// Number of the kind of VECTOR fields in the encoding.
+const VECTOR: u64 = 16;
 
 /// Database and name of an index or an alias.
 pub type Name = (u16, Box<[u8]>);
@@ -195,19 +199,34 @@ impl Writer {
         ];
         let flags = flags.iter().enumerate();
         self.number(flags.fold(0, |bits, (bit, &on)| bits | u64::from(on) << bit));
-        match field.kind {
-            FieldKind::Tag { separator, is_case_sensitive, with_suffix_trie } => {
+        match &field.kind {
+            &FieldKind::Tag { separator, is_case_sensitive, with_suffix_trie } => {
                 self.number(1);
                 self.0.push(separator);
                 self.number(u64::from(is_case_sensitive) | u64::from(with_suffix_trie) << 1);
             }
             FieldKind::Number => self.number(2),
-            FieldKind::Text { weight, is_unstemmed, with_suffix_trie } => {
+            &FieldKind::Text { weight, is_unstemmed, with_suffix_trie } => {
                 self.number(3);
                 self.0.extend_from_slice(&weight.to_le_bytes());
                 self.number(u64::from(is_unstemmed) | u64::from(with_suffix_trie) << 1);
             }
+            FieldKind::Vector(spec) => self.vector(spec),
         }
+    }
+}
+
+impl Writer {
+    fn vector(&mut self, spec: &VectorSpec) {
+        self.number(VECTOR);
+        self.number(match spec.algorithm {
+            Algorithm::Flat => 0,
+        });
+        let element = ELEMENTS.iter().position(|(_, element)| *element == spec.element);
+        let metric = Metric::ALL.iter().position(|metric| *metric == spec.metric);
+        self.number(element.unwrap_or_default() as u64);
+        self.number(metric.unwrap_or_default() as u64);
+        self.number(u64::from(spec.dim));
     }
 }
 
@@ -323,6 +342,18 @@ impl Reader<'_> {
         Some(Schema { prefixes, fields, documents, flags, stop_words, synonyms, temporary_s })
     }
 
+    fn vector(&mut self) -> Option<VectorSpec> {
+        let algorithm = match self.number()? {
+            0 => Algorithm::Flat,
+            _ => return None,
+        };
+        let (_, element) = *ELEMENTS.get(usize::try_from(self.number()?).ok()?)?;
+        let metric = *Metric::ALL.get(usize::try_from(self.number()?).ok()?)?;
+        let dim = u32::try_from(self.number()?).ok()?;
+        let is_valid = (1..=DIM_MAX).contains(&(dim as usize));
+        is_valid.then_some(VectorSpec { algorithm, element, dim, metric })
+    }
+
     fn field(&mut self) -> Option<Field> {
         let (source, name) = (self.text()?, self.text()?);
         let bits = self.number()?;
@@ -347,6 +378,7 @@ impl Reader<'_> {
                     with_suffix_trie: options & 2 != 0,
                 }
             }
+            VECTOR => FieldKind::Vector(Box::new(self.vector()?)),
             _ => return None,
         };
         Some(Field {
@@ -391,6 +423,15 @@ mod tests {
                 field(
                     b"w",
                     FieldKind::Text { weight: 2.5, is_unstemmed: true, with_suffix_trie: false },
+                ),
+                field(
+                    b"v",
+                    FieldKind::Vector(Box::new(VectorSpec {
+                        algorithm: Algorithm::Flat,
+                        element: ELEMENTS[2].1,
+                        dim: 300,
+                        metric: Metric::Cosine,
+                    })),
                 ),
             ],
             documents: DocumentOptions {

@@ -8,6 +8,7 @@ use petrel_resp::Reply;
 use petrel_search::index::contents::{Contents, FieldErrors};
 use petrel_search::index::field::FieldStore;
 use petrel_search::index::schema::{Field, FieldKind, IndexFlag, Schema};
+use petrel_search::vectors::VectorSpec;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `FT.INFO index`
@@ -86,7 +87,11 @@ fn write_texts(reply: &mut dyn Reply, texts: &[(&str, &Option<Box<[u8]>>)]) {
 fn write_field(reply: &mut dyn Reply, field: &Field) {
     let flags = flags_of(field);
     let is_flat = reply.protocol() == petrel_resp::Protocol::Resp2;
-    let values = 3 + usize::from(field.kind != FieldKind::Number);
+    let values = 3 + match &field.kind {
+        FieldKind::Number => 0,
+        FieldKind::Tag { .. } | FieldKind::Text { .. } => 1,
+        FieldKind::Vector(_) => 4,
+    };
     match is_flat {
         true => reply.array(values * 2 + flags.len()),
         false => reply.map(values + 1),
@@ -97,23 +102,35 @@ fn write_field(reply: &mut dyn Reply, field: &Field) {
     reply.bulk(&field.name);
     reply.simple("type");
     reply.simple(field.kind.name());
-    match field.kind {
+    match &field.kind {
         FieldKind::Tag { separator, .. } => {
             reply.simple("SEPARATOR");
             // JSON values are whole tags without one.
-            reply.bulk(if separator == 0 { b"" } else { std::slice::from_ref(&separator) });
+            reply.bulk(if *separator == 0 { b"" } else { std::slice::from_ref(separator) });
         }
         FieldKind::Text { weight, .. } => {
             reply.simple("WEIGHT");
-            write_number(reply, weight);
+            write_number(reply, *weight);
         }
         FieldKind::Number => {}
+        FieldKind::Vector(spec) => write_vector(reply, spec),
     }
     if !is_flat {
         reply.simple("flags");
         reply.array(flags.len());
     }
     flags.iter().for_each(|flag| reply.simple(flag));
+}
+
+fn write_vector(reply: &mut dyn Reply, spec: &VectorSpec) {
+    reply.simple("algorithm");
+    reply.simple(spec.algorithm.name());
+    reply.simple("data_type");
+    reply.simple(spec.element_name());
+    reply.simple("dim");
+    reply.integer(i64::from(spec.dim));
+    reply.simple("distance_metric");
+    reply.simple(spec.metric.name());
 }
 
 /// Flags of a field. Redis shows `UNF` of every sortable field that is no text.
@@ -140,6 +157,7 @@ fn flags_of(field: &Field) -> Vec<&'static str> {
             is(field.is_unindexed, "NOINDEX"),
             is(with_suffix_trie, "WITHSUFFIXTRIE"),
         ],
+        FieldKind::Vector(_) => Vec::new(),
     };
     flags.push(is(field.indexes_empty, "INDEXEMPTY"));
     flags.push(is(field.indexes_missing, "INDEXMISSING"));
@@ -158,6 +176,11 @@ fn write_number(reply: &mut dyn Reply, number: f64) {
     }
 }
 
+/// Bytes of vectors.
+fn vector_bytes<'f>(fields: impl Iterator<Item = &'f FieldStore>) -> usize {
+    fields.filter(|field| field.is_vectors()).map(FieldStore::footprint).sum()
+}
+
 fn write_figures(reply: &mut dyn Reply, index: &OpenIndex, contents: &Contents) {
     let fields = (0..index.schema.fields.len()).filter_map(|number| contents.field(number));
     let texts = contents.texts().map(|index| index.texts());
@@ -165,10 +188,12 @@ fn write_figures(reply: &mut dyn Reply, index: &OpenIndex, contents: &Contents) 
     let text_bytes = texts.map_or(0, |texts| texts.posting_bytes());
     let records: usize = fields.clone().map(FieldStore::records).sum::<usize>() + text_records;
     let of_kind = |is_tag: bool| {
-        let own = fields.clone().filter(|field| matches!(field, FieldStore::Tags(_)) == is_tag);
+        let is_own = |field: &FieldStore| matches!(field, FieldStore::Tags(_)) == is_tag;
+        let own = fields.clone().filter(|field| !field.is_vectors() && is_own(field));
         let words = if is_tag { 0 } else { text_bytes };
         own.map(FieldStore::footprint).sum::<usize>() + words
     };
+    let vector_bytes = vector_bytes(fields.clone());
     let documents = contents.len();
     let scan = &index.live.scan;
     let counts: [(&str, usize); 4] = [
@@ -185,7 +210,7 @@ fn write_figures(reply: &mut dyn Reply, index: &OpenIndex, contents: &Contents) 
     let nanos = index.live.nanos.load(Relaxed) as f64;
     let figures = [
         ("inverted_sz_mb", megabytes(of_kind(false))),
-        ("vector_index_sz_mb", 0.0),
+        ("vector_index_sz_mb", megabytes(vector_bytes)),
         ("offset_vectors_sz_mb", 0.0),
         ("doc_table_size_mb", megabytes(contents.documents().footprint())),
         ("sortable_values_size_mb", 0.0),

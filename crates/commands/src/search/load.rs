@@ -176,12 +176,10 @@ impl Loader {
             ctx.pace(UNITS_PER_HIT)?;
             let bits = ctx.exec.ks.hash(&hit.key).bits();
             with_document(ctx, &hit.key, paths.as_deref(), |stored| {
-                let schema = &searched.index.schema;
-                if is_as_found(hit, bits, searched, &keyspace)
-                    || stored.matches(schema, &searched.condition)
-                {
+                let is_there = is_as_found(hit, bits, searched, &keyspace);
+                if is_there || is_match(hit, stored, searched) {
                     match stored {
-                        Stored::Hash(hash) => self.take(hit, hash, searched),
+                        Stored::Hash(hash) => self.take(hit, (hash, stored), searched),
                         Stored::Json(root, paths) => self.take_json(hit, *root, paths, searched),
                     }
                 }
@@ -190,18 +188,36 @@ impl Loader {
         Ok(())
     }
 
-    fn take(&mut self, hit: &Hit, hash: &HashRef<'_>, searched: &Searched<'_, '_>) {
+    fn take(
+        &mut self,
+        hit: &Hit,
+        (hash, stored): (&HashRef<'_>, &Stored<'_>),
+        searched: &Searched<'_, '_>,
+    ) {
         let schema = &searched.index.schema;
         let start = self.fields.len();
         let options = searched.options;
         match &options.returned {
             _ if options.no_content => {}
             Some(returned) => {
+                // As in Redis, distances come first.
+                let distances = &searched.vectors.distances;
+                for (number, distance) in distances.iter().enumerate() {
+                    let own = returned.iter().filter(|it| *it.field == *distance.name);
+                    own.for_each(|it| self.distance(number, stored, searched, it.name));
+                }
                 for Returned { field, name } in returned {
-                    self.return_field(hit, hash, schema, field, name);
+                    if searched.vectors.find(field).is_none() {
+                        self.return_field(hit, hash, schema, field, name);
+                    }
                 }
             }
-            None => self.all_fields(hash, options.sort.map(|(name, _)| name), schema),
+            None => {
+                for (number, distance) in searched.vectors.distances.iter().enumerate() {
+                    self.distance(number, stored, searched, &distance.name);
+                }
+                self.all_fields(hash, options.sort.map(|(name, _)| name), schema);
+            }
         }
         if let Some(name) = &schema.documents.language_field {
             let mut language = None;
@@ -282,6 +298,21 @@ impl Loader {
         self.results.push(Loaded::of(hit, start..self.fields.len()));
     }
 
+    /// A distance of the query.
+    fn distance(
+        &mut self,
+        number: usize,
+        stored: &Stored<'_>,
+        searched: &Searched<'_, '_>,
+        name: &[u8],
+    ) {
+        let schema = &searched.index.schema;
+        let distance = searched.vectors.distances.get(number);
+        if let Some(distance) = distance.and_then(|it| stored.distance(schema, &it.near)) {
+            self.push(name, returned_number(distance).as_bytes(), None);
+        }
+    }
+
     fn return_field(
         &mut self,
         hit: &Hit,
@@ -342,7 +373,12 @@ impl Loaded {
 }
 
 /// Whether a document is as the query has found it. Its key is locked.
-fn is_as_found(hit: &Hit, hash: u64, searched: &Searched<'_, '_>, keyspace: &Keyspace) -> bool {
+pub(super) fn is_as_found(
+    hit: &Hit,
+    hash: u64,
+    searched: &Searched<'_, '_>,
+    keyspace: &Keyspace,
+) -> bool {
     if keyspace.indexes().fence.is_in_flight(hash, 0) {
         return false;
     }
@@ -350,6 +386,13 @@ fn is_as_found(hit: &Hit, hash: u64, searched: &Searched<'_, '_>, keyspace: &Key
     let document = contents.documents().get(hit.row);
     document.is_some_and(|document| document.sequence == hit.sequence)
         && !contents.has_expiring_fields(hit.row)
+}
+
+/// Whether a document matches as it is stored. A neighbour has its distance still.
+pub(super) fn is_match(hit: &Hit, stored: &Stored<'_>, searched: &Searched<'_, '_>) -> bool {
+    let schema = &searched.index.schema;
+    stored.matches(schema, &searched.condition)
+        && stored.has_distance(schema, &searched.vectors, hit.distance)
 }
 
 /// Sorts hits by a field that is not in the index: its values are read from the keys.

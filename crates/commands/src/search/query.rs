@@ -12,21 +12,26 @@ use crate::search::reply;
 use crate::search::settings::SearchSettings;
 use crate::search::showing::Showing;
 use crate::search::stored::check_expand;
+use crate::search::vectors;
 use crate::search::words::{self, NamedScorer, WordOptions};
 use petrel_resp::Protocol;
-use petrel_search::index::condition::{Condition, Unsuitable, Words, WordsOptions};
+use petrel_search::index::condition::{Condition, Words, WordsOptions};
+use petrel_search::index::distances::VectorQuery;
 use petrel_search::index::live::Suspension;
-use petrel_search::index::schema::{FieldKind, Schema};
+use petrel_search::index::schema::{FieldKind, Schema, Unsuitable};
 use petrel_search::index::search::{FIRST_STEP, Found, Order, Query, Run};
 use petrel_search::query::ast::{Node, NumericRange};
 use petrel_search::query::{self, Dialect, Parameters, Scorer};
 use petrel_search::text::Language;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Largest number of results, and of skipped ones.
 const RESULTS_MAX: u64 = 1_000_000;
 /// Time of a step that holds the index.
 const STEP_NANOS: u128 = 200_000;
+/// Rows of a step at least.
+const STEP_LEAST: u32 = 1024;
 /// Hits beyond the page, in place of hits that have changed when they are read.
 const SPARE_HITS: usize = 8;
 
@@ -74,10 +79,12 @@ pub(super) fn search(ctx: &mut Ctx<'_>) -> Outcome {
     )?;
     let index = open(ctx, name, || Fail::new([name, b": no such index"].concat()))?;
     options.check_index(&index)?;
-    let order = order(&options, &index.schema)?;
+    let parsed = parse(text, &options, &index)?;
+    let order = order(&options, &index.schema, &parsed.vectors)?;
     options.highlights.check(&index.schema, options.returned.as_deref())?;
-    let condition = condition(text, &options, &index, order)?;
-    let mut searched = Searched { index: &index, options: &options, condition, order };
+    let condition = resolve(&parsed, &options, &index, order)?;
+    let vectors = parsed.vectors;
+    let mut searched = Searched { index: &index, options: &options, condition, order, vectors };
     searched.answer(ctx)
 }
 
@@ -109,35 +116,51 @@ fn explanation(ctx: &mut Ctx<'_>) -> Result<Vec<u8>, Fail> {
     let rules = index.rules();
     let mut tree = words::parse(text, &options, &index.schema, rules.as_deref())?;
     words::expand(&mut tree, &options, rules.as_deref())?;
-    resolve(&tree, &options, &index, Order::Scores)?;
+    let parsed = Parsed::of(tree.clone(), &options, &index.schema)?;
+    resolve(&parsed, &options, &index, Order::Scores)?;
     Ok(query::explain(&tree, &*index.schema))
 }
 
-/// The condition of a query.
-fn condition(
-    text: &[u8],
-    options: &Options<'_>,
-    index: &OpenIndex,
-    order: Order,
-) -> Result<Condition, Fail> {
+/// A parsed query: its condition on documents, and its vectors.
+pub(super) struct Parsed {
+    tree: Node,
+    pub vectors: Arc<VectorQuery>,
+}
+
+impl Parsed {
+    fn of(mut tree: Node, options: &Options<'_>, schema: &Schema) -> Result<Self, Fail> {
+        let knn = vectors::take_knn(&mut tree);
+        words::restrict(&mut tree, options, schema);
+        let vectors = VectorQuery::of(knn.as_deref(), &tree, schema);
+        let vectors = Arc::new(vectors.map_err(|error| Fail::new(error.0))?);
+        Ok(Parsed { tree, vectors })
+    }
+}
+
+/// Parses the text of a query.
+pub(super) fn parse(text: &[u8], options: &Options<'_>, index: &OpenIndex) -> Result<Parsed, Fail> {
     let rules = index.rules();
     let mut tree = words::parse(text, options, &index.schema, rules.as_deref())?;
     words::expand(&mut tree, options, rules.as_deref())?;
-    words::restrict(&mut tree, options, &index.schema);
-    let condition = resolve(&tree, options, index, order)?;
-    Ok(if options.has_geo_filter { Condition::Nothing } else { condition })
+    Parsed::of(tree, options, &index.schema)
 }
 
-fn resolve(
-    tree: &Node,
+/// The condition of a query on documents.
+pub(super) fn resolve(
+    parsed: &Parsed,
     options: &Options<'_>,
     index: &OpenIndex,
     order: Order,
 ) -> Result<Condition, Fail> {
+    let Parsed { tree, vectors } = parsed;
     let fail = |error: Unsuitable| Fail::new(error.0);
     words::check_order(tree, &index.schema, index.paths.as_deref())?;
+    if options.has_geo_filter {
+        return Ok(Condition::Nothing);
+    }
     let needs_scores = options.with_scores || order == Order::Scores && options.count > 0;
-    let Some(rules) = index.rules().filter(|_| needs_scores || words::has_words(tree)) else {
+    let has_scores = needs_scores && !vectors.is_unfiltered || words::has_words(tree);
+    let Some(rules) = index.rules().filter(|_| has_scores) else {
         return Condition::of(tree, &index.schema).map_err(fail);
     };
     let words = WordsOptions {
@@ -148,18 +171,9 @@ fn resolve(
     Words::of(tree.clone(), &index.schema, rules, words).map(Condition::Words).map_err(fail)
 }
 
-/// The condition of a query's text.
-pub(super) fn condition_of(
-    text: &[u8],
-    options: &Options<'_>,
-    index: &OpenIndex,
-) -> Result<Condition, Fail> {
-    condition(text, options, index, Order::Rows)
-}
-
 /// The order of the result in the index. If the index lacks the values to sort by, documents are
 /// found in the order of their rows.
-fn order(options: &Options<'_>, schema: &Schema) -> Result<Order, Fail> {
+fn order(options: &Options<'_>, schema: &Schema, vectors: &VectorQuery) -> Result<Order, Fail> {
     let Some((name, is_descending)) = options.sort else {
         let scorer = options.scorer.map(|named| named.scorer);
         return Ok(match scorer {
@@ -170,6 +184,9 @@ fn order(options: &Options<'_>, schema: &Schema) -> Result<Order, Fail> {
             _ => Order::Rows,
         });
     };
+    if let Some(number) = vectors.find(name) {
+        return Ok(Order::Distance { number, is_descending });
+    }
     let Some(field) = schema.field(name) else {
         return Err(Fail::new([b"Property `", name, b"` not loaded nor in schema"].concat()));
     };
@@ -186,6 +203,7 @@ pub(super) struct Searched<'s, 'a> {
     pub options: &'s Options<'a>,
     pub condition: Condition,
     pub order: Order,
+    pub vectors: Arc<VectorQuery>,
 }
 
 impl Searched<'_, '_> {
@@ -195,6 +213,8 @@ impl Searched<'_, '_> {
         let compares = options.sort.is_none() && options.is_hamming();
         let sorts_later = options.sort.is_some() && self.order == Order::Rows || compares;
         let mut spare = SPARE_HITS;
+        // More neighbours than wanted, once some were gone when they were read.
+        let mut more = 0;
         loop {
             let page = options.offset + options.count;
             let needed = match () {
@@ -211,34 +231,51 @@ impl Searched<'_, '_> {
                 order: self.order,
                 needed,
                 now_ms,
+                vectors: vectors::with_more(&self.vectors, more),
             };
             let (mut found, timed_out) = run(ctx, self, &query)?;
             self.condition = query.condition;
             if found.has_too_many_terms {
                 return Err(Fail::fixed("ERR the query has more terms than are searched at once"));
             }
-            if compares || options.is_hamming() && options.with_scores {
-                load_payload_scores(ctx, self, &mut found)?;
-            } else if self.index.schema.has_texts() {
-                options.scorer.iter().for_each(|named| named.normalize(&mut found));
-            } else if !options.scorer.is_some_and(|named| named.scorer == Scorer::DocScore) {
-                // Without texts, other scorers have nothing to go by.
-                found.hits.iter_mut().for_each(|hit| hit.score = 0.0);
-            }
-            if sorts_later && !compares {
+            self.rate(ctx, &mut found, compares)?;
+            let mut is_complete = true;
+            if self.vectors.neighbours.is_some() {
+                is_complete = vectors::arrange(ctx, self, &mut found, more)?;
+            } else if sorts_later && !compares {
                 load_sorted(ctx, self, &mut found)?;
             }
-            let found_all = found.hits.len() < needed;
+            let (wanted, found_all) = match self.vectors.neighbours {
+                Some(_) => (options.count.min(found.total.saturating_sub(options.offset)), false),
+                None => (options.count, found.hits.len() < needed),
+            };
             let mut loader = Loader::default();
             loader.load(ctx, self, &found)?;
             // Documents that changed meanwhile may have left the page short.
-            if loader.is_short(options.count) && !found_all && !timed_out {
+            let is_short = loader.is_short(wanted) && !found_all || !is_complete;
+            if is_short && !timed_out {
                 spare = spare * 8 + options.count;
+                more = more * 8 + SPARE_HITS;
                 continue;
             }
             change_texts(ctx, self, &mut loader)?;
             return reply::write(ctx, options, found.total, &loader, timed_out);
         }
+    }
+
+    /// Gives hits the scores of the command's scorer.
+    fn rate(&self, ctx: &mut Ctx<'_>, found: &mut Found, compares: bool) -> Outcome {
+        let options = self.options;
+        let has_scores = self.index.schema.has_texts() && !self.vectors.is_unfiltered;
+        if compares || options.is_hamming() && options.with_scores {
+            load_payload_scores(ctx, self, found)?;
+        } else if has_scores {
+            options.scorer.iter().for_each(|named| named.normalize(found));
+        } else if !options.is_doc_score() {
+            // Without words, other scorers have nothing to go by.
+            found.hits.iter_mut().for_each(|hit| hit.score = 0.0);
+        }
+        Ok(())
     }
 }
 
@@ -253,7 +290,8 @@ fn run(
     let timeout = searched.options.timeout.unwrap_or(settings.timeout());
     let fails = settings.fails_on_timeout();
     let started = Instant::now();
-    let mut len = FIRST_STEP;
+    let mut len = query.vectors.rows_in_time(FIRST_STEP);
+    let least = query.vectors.rows_in_time(STEP_LEAST);
     let mut run: Option<Run<'_>> = None;
     let mut suspension: Option<Suspension> = None;
     loop {
@@ -278,7 +316,7 @@ fn run(
             return Ok((run.map(Run::finish).unwrap_or_default(), is_late));
         }
         let nanos = step_started.elapsed().as_nanos();
-        len = if nanos > STEP_NANOS { (len / 2).max(1024) } else { len.saturating_mul(2) };
+        len = if nanos > STEP_NANOS { (len / 2).max(least) } else { len.saturating_mul(2) };
         if !ctx.exec.yield_within_unless_busy() {
             return Err(ctx.exec.kept_out());
         }
@@ -290,6 +328,11 @@ impl<'a> Options<'a> {
     /// Whether payloads are compared.
     pub fn is_hamming(&self) -> bool {
         self.scorer.is_some_and(|named| named.scorer == Scorer::Hamming)
+    }
+
+    /// Whether scores are those of the documents.
+    pub fn is_doc_score(&self) -> bool {
+        self.scorer.is_some_and(|named| named.scorer == Scorer::DocScore)
     }
 
     /// Options of the words.

@@ -8,6 +8,7 @@ use petrel_keyspace::HashRef;
 use petrel_resp::Reply;
 use petrel_search::aggregate::value::{Several, Value, print_number};
 use petrel_search::index::condition::Condition;
+use petrel_search::index::distances::{Near, VectorQuery};
 use petrel_search::index::document;
 use petrel_search::index::json::{JsonPaths, StoredJson, float};
 use petrel_search::index::schema::{Field, FieldKind, LANGUAGE, Schema};
@@ -35,6 +36,31 @@ impl Stored<'_> {
                 document.fits() && condition.matches(&document)
             }
         }
+    }
+
+    /// Its distance; none if it has no vector within the radius. JSON documents have no vectors.
+    pub fn distance(&self, schema: &Schema, near: &Near) -> Option<f64> {
+        match self {
+            Stored::Hash(hash) => {
+                near.distance(&document::Stored { schema, get: reader(hash, schema) })
+            }
+            Stored::Json(..) => None,
+        }
+    }
+
+    /// Whether it may be a neighbour, if the query asks for these.
+    pub fn is_neighbour(&self, schema: &Schema, vectors: &VectorQuery) -> bool {
+        let first = vectors.distances.first();
+        let distance = || first.and_then(|first| self.distance(schema, &first.near));
+        vectors.neighbours.is_none() || distance().is_some()
+    }
+
+    /// Whether it has the distance with which it was found as a neighbour, if it was.
+    pub fn has_distance(&self, schema: &Schema, vectors: &VectorQuery, found: Option<f64>) -> bool {
+        let Some(found) = found else { return true };
+        let first = vectors.distances.first();
+        let now = first.and_then(|first| self.distance(schema, &first.near));
+        now.is_some_and(|now| now.total_cmp(&found).is_eq())
     }
 
     /// Units of work of reading it.

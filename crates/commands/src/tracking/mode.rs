@@ -14,6 +14,8 @@ pub struct Tracking {
     pub caching: bool,
     /// Invalidations go to another connection (`REDIRECT`).
     pub redirects: bool,
+    /// Number of the client, if it gets no invalidations of its own changes (`NOLOOP`).
+    pub writer: Option<u64>,
 }
 
 /// Selection of reads to remember.

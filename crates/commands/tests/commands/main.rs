@@ -74,6 +74,8 @@ mod search_json_peer;
 mod search_peer;
 mod search_texts;
 mod search_texts_peer;
+mod search_vectors;
+mod search_vectors_peer;
 mod search_words;
 mod search_words_peer;
 mod server;

@@ -166,6 +166,14 @@ impl Handle {
         }
     }
 
+    /// Invalidates a key that changed elsewhere for its readers. The thread is in a batch and holds
+    /// nothing.
+    pub fn invalidate_read(&mut self, key: Key<'_>) {
+        self.lock(key.hash);
+        self.take_readers(key, true);
+        self.unlock();
+    }
+
     /// Takes the readers of a changed key out of the table, to be notified.
     pub(crate) fn take_readers(&mut self, key: Key<'_>, by_client: bool) {
         let table = self.stripe_at(key.hash.stripe()).first_mut();

@@ -22,6 +22,11 @@ pub struct Call<A = Vec<u8>> {
     pub client: Option<u64>,
     /// Whether the sender wants copies of the keys that the call reads; it has one slot.
     pub wants_copies: bool,
+    /// Whether the keys that the call reads are remembered at the primary: clients of the sender
+    /// cache them.
+    pub tracks: bool,
+    /// Number of the client, if it gets no invalidations of its own changes.
+    pub writer: Option<u64>,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<A>>,
 }
@@ -32,8 +37,19 @@ impl Call {
         let commands = self.commands.iter();
         let commands = commands.map(|args| args.iter().map(Vec::as_slice).collect()).collect();
         let Call { db, resp3, is_transaction, wait_ms, client, wants_copies, .. } = *self;
-        let slots = self.slots.clone();
-        Call { slots, db, resp3, is_transaction, wait_ms, client, wants_copies, commands }
+        let (slots, tracks, writer) = (self.slots.clone(), self.tracks, self.writer);
+        Call {
+            slots,
+            db,
+            resp3,
+            is_transaction,
+            wait_ms,
+            client,
+            wants_copies,
+            tracks,
+            writer,
+            commands,
+        }
     }
 
     /// Bytes of the arguments and their places.

@@ -40,6 +40,8 @@ mod cluster_slots;
 #[cfg(feature = "cluster")]
 mod cluster_takeover;
 #[cfg(feature = "cluster")]
+mod cluster_tracking;
+#[cfg(feature = "cluster")]
 mod cluster_transactions;
 mod compact_hashes;
 mod compatibility;

@@ -4,6 +4,7 @@ use crate::aggregate::pipeline::Row;
 use crate::aggregate::plan::Plan;
 use crate::aggregate::value::Value;
 use crate::index::contents::{Contents, Version};
+use crate::index::distances::VectorQuery;
 use crate::index::document;
 use crate::index::field::FieldStore;
 use crate::index::search::Hit;
@@ -13,6 +14,7 @@ use std::collections::HashMap;
 pub struct Columns<'c> {
     plan: &'c Plan,
     contents: &'c Contents,
+    vectors: &'c VectorQuery,
     /// Stamp of the run.
     stamp: u64,
     /// Earlier versions by row, once one is needed.
@@ -21,14 +23,19 @@ pub struct Columns<'c> {
 
 impl<'c> Columns<'c> {
     /// Values as a run of this stamp sees them.
-    pub fn new(plan: &'c Plan, contents: &'c Contents, stamp: u64) -> Self {
-        Columns { plan, contents, stamp, versions: None }
+    pub fn new(
+        plan: &'c Plan,
+        contents: &'c Contents,
+        vectors: &'c VectorQuery,
+        stamp: u64,
+    ) -> Self {
+        Columns { plan, contents, vectors, stamp, versions: None }
     }
 
     /// The row of a hit.
     pub fn row(&mut self, hit: &Hit, score: f64) -> Row {
         let mut row = empty_row(self.plan, &hit.key, score);
-        if self.plan.columns.is_empty() {
+        if self.plan.columns.is_empty() && self.plan.distances.is_empty() {
             return row;
         }
         let document = self.contents.documents().get(hit.row);
@@ -44,6 +51,14 @@ impl<'c> Columns<'c> {
                 (false, Some(version)) => earlier(version, field),
                 (false, None) => None,
             };
+        }
+        for (distance, &slot) in self.vectors.distances.iter().zip(&self.plan.distances) {
+            let number = match (is_current, version) {
+                (true, _) => distance.near.distance(&self.contents.row(hit.row)),
+                (false, Some(version)) => distance.near.distance(&*version.values),
+                (false, None) => None,
+            };
+            row.values[slot] = number.map(Value::Number);
         }
         row
     }
@@ -76,7 +91,7 @@ fn present(contents: &Contents, field: usize, row: u32) -> Option<Value> {
         Some(FieldStore::Tags(store)) => store.text_of(row).map(Value::text),
         Some(FieldStore::Numbers(store)) => store.number(row).map(Value::Number),
         Some(FieldStore::Text(store)) => store.sort_key(row).map(Value::text),
-        None => None,
+        Some(FieldStore::Vectors(_)) | None => None,
     }
 }
 

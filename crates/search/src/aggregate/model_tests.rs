@@ -4,6 +4,7 @@ use crate::aggregate::pipeline::{Documents, Pipeline, Row};
 use crate::aggregate::plan::{Load, Plan};
 use crate::aggregate::step::{Arrange, Reduce, Step};
 use crate::aggregate::value::Value;
+use crate::index::distances::VectorQuery;
 use crate::index::schema::{DocumentOptions, Field, FieldKind, Schema};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -46,8 +47,9 @@ type Pair = (Option<i32>, Option<i32>);
 
 /// Runs steps over pairs of numbers, taking results in chunks.
 fn run(steps: &[Step<'_>], pairs: &[Pair], chunk: usize) -> Vec<Vec<Option<f64>>> {
-    let plan =
-        Arc::new(Plan::new(steps, (&schema(), true), false, usize::MAX).expect("known names"));
+    let vectors = VectorQuery::default();
+    let plan = Plan::new(steps, (&schema(), true), &vectors, false, usize::MAX);
+    let plan = Arc::new(plan.expect("known names"));
     let mut pipeline = Pipeline::new(plan.clone());
     let mut results = Vec::new();
     let mut left = pairs.iter();

@@ -7,6 +7,7 @@ use crate::aggregate::reducer::{self, Reducer};
 use crate::aggregate::sort::SortKeys;
 use crate::aggregate::step::{Arrange, LoadedField, Reduce, Step};
 use crate::aggregate::value::Value;
+use crate::index::distances::VectorQuery;
 use crate::index::schema::{FieldKind, Schema, fold, parse_number};
 use std::collections::{HashMap, HashSet};
 
@@ -20,6 +21,8 @@ const SCORE: &[u8] = b"__score";
 pub struct Plan {
     /// Fields with values in the index, and their slots.
     pub columns: Vec<(usize, usize)>,
+    /// Slots of the query's distances.
+    pub distances: Vec<usize>,
     /// Slot of the document's score.
     pub score: Option<usize>,
     /// Number of slots of a document's row.
@@ -128,6 +131,7 @@ impl Plan {
     pub fn new(
         steps: &[Step<'_>],
         (schema, has_columns): (&Schema, bool),
+        vectors: &VectorQuery,
         adds_scores: bool,
         results_max: usize,
     ) -> Result<Self, Vec<u8>> {
@@ -147,6 +151,9 @@ impl Plan {
             slots: 0,
             results_max,
         };
+        let distances = vectors.distances.iter().map(|distance| builder.lookup.set(&distance.name));
+        let distances: Vec<usize> = distances.collect();
+        builder.computed.extend(&distances);
         let score = adds_scores.then(|| builder.lookup.set(SCORE));
         for step in steps {
             builder.step(step)?;
@@ -162,6 +169,7 @@ impl Plan {
         let loads = |stage: &Stage| matches!(stage, Stage::Load(_));
         Ok(Plan {
             columns,
+            distances,
             score,
             slots,
             reads_documents: reads(&stages[..first]),

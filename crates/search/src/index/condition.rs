@@ -2,9 +2,10 @@
 //! document, and walked as rows ([`crate::index::cursor`], [`crate::index::words`]).
 
 use crate::index::contents::Contents;
+use crate::index::distances::{Near, near_of};
 use crate::index::document::Document;
 use crate::index::field::{FieldStore, TagStore};
-use crate::index::schema::{Field, FieldKind, LANGUAGE, Schema, fold};
+use crate::index::schema::{Field, FieldKind, LANGUAGE, Schema, Unsuitable, fold};
 use crate::index::texts::{DocumentTexts, TextRules};
 use crate::query::ast::{FieldMask, Node, NodeKind, NumericRange, Pattern, TagValue};
 use crate::query::{
@@ -40,6 +41,8 @@ pub enum Condition {
         /// The tests.
         tests: Vec<TagTest>,
     },
+    /// A vector is within a radius.
+    Near(Near),
     /// The document lacks a field.
     Missing {
         /// The field.
@@ -64,10 +67,6 @@ pub enum TagTest {
     Matches(Pattern),
 }
 
-/// A query that the schema does not allow: the text of the error.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Unsuitable(pub String);
-
 impl Condition {
     /// Resolves a syntax tree.
     ///
@@ -90,7 +89,11 @@ impl Condition {
             NodeKind::Tag { field, values } => Self::of_tags(field, values, schema)?,
             NodeKind::Numeric(range) => Self::of_range(range, schema),
             NodeKind::Missing { field } => Self::of_missing(field, schema)?,
-            // Words are resolved by `Words`. Places, shapes, vectors are not indexed yet.
+            NodeKind::VectorRange(range) => {
+                near_of(range, schema)?.map_or(Condition::Nothing, Condition::Near)
+            }
+            // Words are resolved by `Words`, neighbours by `VectorQuery`. Places and shapes are not
+            // indexed yet.
             NodeKind::Empty
             | NodeKind::Term(_)
             | NodeKind::Phrase(_)
@@ -98,8 +101,7 @@ impl Condition {
             | NodeKind::Fuzzy { .. }
             | NodeKind::Geo(_)
             | NodeKind::GeoShape { .. }
-            | NodeKind::Knn(_)
-            | NodeKind::VectorRange(_) => Condition::Nothing,
+            | NodeKind::Knn(_) => Condition::Nothing,
         })
     }
 
@@ -177,6 +179,7 @@ impl Condition {
             Condition::Tag { field, tests } => {
                 document.any_tag(*field, &mut |tag| tests.iter().any(|test| test.passes(tag)))
             }
+            Condition::Near(near) => near.distance(document).is_some(),
             Condition::Missing { field } => document.is_missing(*field),
             Condition::All(conditions) => {
                 conditions.iter().all(|condition| condition.matches(document))
@@ -387,7 +390,7 @@ impl Words {
 /// Figures of a condition on something else than words and tags.
 pub(super) fn figures_of(condition: &Condition, weight: f64) -> LeafFigures<'static> {
     match condition {
-        Condition::Missing { .. } => {
+        Condition::Missing { .. } | Condition::Near(_) => {
             LeafFigures { weight, ..LeafFigures::of(LeafKind::Absence, b"") }
         }
         _ => LeafFigures::of(LeafKind::Other, b""),

@@ -15,9 +15,6 @@ use std::mem::size_of;
 use std::num::NonZeroI64;
 use std::ops::Range;
 
-/// Maximum bytes of an error's text.
-const ERROR_MAX: usize = 128;
-
 /// A change of one document.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'c> {
@@ -519,13 +516,7 @@ impl Contents {
     fn renew(&mut self, row: u32) -> u32 {
         let Some(new) = self.documents.renew(row) else { return row };
         for number in 0..self.fields.len() {
-            self.change_field(number, |field| {
-                let value = field.get(row);
-                field.set(row, &Value::Missing);
-                field.set_missing(row, false);
-                field.set_missing(new, value == Value::Missing);
-                field.set(new, &value);
-            });
+            self.change_field(number, |field| field.rename(row, new));
         }
         let expiries = self.expiries.get(&row).cloned().unwrap_or_default();
         self.set_expiries(row, Vec::new());
@@ -583,14 +574,19 @@ impl Contents {
             let Some(value) = values.get_mut(number) else { continue };
             let text = field.value.clone().and_then(|value| bytes.get(value));
             // The field converts the text; the row is not searched while it is hidden.
-            let set = match self.is_json {
-                true => self.fields[number].set_listed(row, text),
-                false => self.fields[number].set_text(row, text),
-            };
-            *value = if set.is_ok() { self.fields[number].get(row) } else { Value::Misfit };
-            self.fields[number].set(row, &Value::Missing);
-            self.fields[number].set_missing(row, false);
-            if set.is_err() {
+            let is_json = self.is_json;
+            let converted = self.change_field(number, |store| {
+                let set = match is_json {
+                    true => store.set_listed(row, text),
+                    false => store.set_text(row, text),
+                };
+                let value = if set.is_ok() { store.get(row) } else { Value::Misfit };
+                store.set(row, &Value::Missing);
+                store.set_missing(row, false);
+                value
+            });
+            *value = converted.unwrap_or_default();
+            if *value == Value::Misfit {
                 self.note_failure(number, row, text.unwrap_or_default());
             }
         }
@@ -639,10 +635,7 @@ impl Contents {
         let key = self.documents.get(row).map(|document| document.key.clone());
         let text = match self.is_json.then(|| Listed::read(text)) {
             Some(Listed::Misfit(text)) => text.to_vec(),
-            _ => {
-                let text = &text[..text.len().min(ERROR_MAX)];
-                [b"Invalid numeric value: '", text, b"'"].concat()
-            }
+            _ => self.fields[number].misfit(text),
         };
         let last = Some(Failure { text: text.into(), key: key.unwrap_or_default() });
         // As in Redis, failures of JSON values are not counted by field.
@@ -784,6 +777,14 @@ pub struct Row<'c> {
 }
 
 impl Document for Row<'_> {
+    fn vector(&self, field: usize, each: &mut dyn FnMut(&[u8])) {
+        if let Some(FieldStore::Vectors(store)) = self.contents.field(field)
+            && let Some(vector) = store.get(self.row)
+        {
+            each(vector);
+        }
+    }
+
     fn any_number(&self, field: usize, each: &mut dyn FnMut(f64) -> bool) -> bool {
         match self.contents.field(field) {
             Some(FieldStore::Numbers(store)) => store.any_number(self.row, each),

@@ -81,7 +81,9 @@ impl<'c> Walk<'c, '_> {
                 union(conditions.iter().map(|condition| self.rows(condition)).collect())
             }
             Condition::All(conditions) => self.intersection(conditions),
-            Condition::Not(_) => self.tested(Box::new(self.everything()), condition),
+            Condition::Not(_) | Condition::Near(_) => {
+                self.tested(Box::new(self.everything()), condition)
+            }
             // A query with words is walked by itself.
             Condition::Words(_) => Box::new(Nothing),
         }
@@ -129,7 +131,10 @@ impl<'c> Walk<'c, '_> {
         let mut tests = Vec::new();
         for &(estimate, condition) in &children[1..] {
             let is_walked = estimate <= least.saturating_mul(TESTED_RATIO)
-                && !matches!(condition, Condition::Not(_) | Condition::Everything);
+                && !matches!(
+                    condition,
+                    Condition::Not(_) | Condition::Near(_) | Condition::Everything
+                );
             match is_walked {
                 true => walked.push(self.rows(condition)),
                 false => tests.push(condition),
@@ -156,6 +161,10 @@ pub fn estimate(condition: &Condition, contents: &Contents) -> usize {
     match condition {
         Condition::Nothing => 0,
         Condition::Everything | Condition::Not(_) | Condition::Words(_) => all,
+        Condition::Near(near) => match contents.field(near.field) {
+            Some(FieldStore::Vectors(store)) => store.len(),
+            _ => 0,
+        },
         Condition::Number { field, range } => match contents.field(*field) {
             Some(FieldStore::Numbers(store)) => {
                 store.numbers().count(range, all / TESTED_SHARE + 1)

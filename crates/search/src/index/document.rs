@@ -19,6 +19,9 @@ pub trait Document {
     /// Passes the texts of a TEXT field, if they are known, and the name of the document's
     /// language, if it states one.
     fn text(&self, _field: usize, _each: &mut dyn FnMut(&[u8])) {}
+
+    /// Passes the vector of a VECTOR field, in the form in which it is compared.
+    fn vector(&self, _field: usize, _each: &mut dyn FnMut(&[u8])) {}
 }
 
 /// The value of a field.
@@ -36,6 +39,8 @@ pub enum Value {
     /// A text: the value to sort by, if documents can be sorted by the field. The words are those
     /// of the document's row.
     Text(Option<Box<[u8]>>),
+    /// A vector, in the form in which it is compared.
+    Vector(Arc<[u8]>),
     /// A value that does not fit the field's kind.
     Misfit,
 }
@@ -62,6 +67,12 @@ impl Document for [Value] {
     fn is_missing(&self, field: usize) -> bool {
         matches!(self.get(field), None | Some(Value::Missing))
     }
+
+    fn vector(&self, field: usize, each: &mut dyn FnMut(&[u8])) {
+        if let Some(Value::Vector(vector)) = self.get(field) {
+            each(vector);
+        }
+    }
 }
 
 /// A hash as it is stored: `get` returns the text of a field of the schema, or of
@@ -78,8 +89,14 @@ impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Stored<'_, F> {
     pub fn fits(&self) -> bool {
         self.schema.fields.iter().enumerate().all(|(number, field)| {
             let mut fits = true;
-            if field.kind == FieldKind::Number {
-                (self.get)(number, &mut |text| fits = parse_number(text).is_some());
+            match &field.kind {
+                FieldKind::Number => {
+                    (self.get)(number, &mut |text| fits = parse_number(text).is_some());
+                }
+                FieldKind::Vector(spec) => {
+                    (self.get)(number, &mut |text| fits = text.len() == spec.bytes());
+                }
+                _ => {}
             }
             fits
         })
@@ -116,5 +133,13 @@ impl<F: Fn(usize, &mut dyn FnMut(&[u8])) -> bool> Document for Stored<'_, F> {
 
     fn text(&self, field: usize, each: &mut dyn FnMut(&[u8])) {
         (self.get)(field, each);
+    }
+
+    fn vector(&self, field: usize, each: &mut dyn FnMut(&[u8])) {
+        if let FieldKind::Vector(spec) = &self.schema.fields[field].kind {
+            (self.get)(field, &mut |text| {
+                spec.prepare(text, &mut *each);
+            });
+        }
     }
 }

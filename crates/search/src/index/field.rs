@@ -6,10 +6,15 @@ use crate::structures::column::Column;
 use crate::structures::id_set::IdSet;
 use crate::structures::numbers::Numbers;
 use crate::structures::tags::{TagId, Tags};
+use crate::structures::vectors::Vectors;
+use crate::vectors::VectorSpec;
 use std::collections::HashMap;
 use std::mem::size_of;
 
 mod json;
+
+/// Maximum bytes of a text in an error.
+const MISFIT_MAX: usize = 128;
 
 /// A value that does not fit the kind of its field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,6 +29,16 @@ pub enum FieldStore {
     Numbers(NumberStore),
     /// A text. Its words are in [`crate::index::texts`].
     Text(TextStore),
+    /// Vectors.
+    Vectors(VectorStore),
+}
+
+/// Contents of a VECTOR field.
+#[derive(Debug)]
+pub struct VectorStore {
+    spec: VectorSpec,
+    missing: Option<IdSet>,
+    vectors: Vectors,
 }
 
 /// Contents of a TEXT field besides its words.
@@ -120,8 +135,8 @@ impl FieldStore {
     pub fn new(field: &Field) -> Self {
         let missing = (field.indexes_missing && !field.is_unindexed).then(IdSet::default);
         let is_indexed = !field.is_unindexed;
-        match field.kind {
-            FieldKind::Tag { separator, is_case_sensitive, .. } => FieldStore::Tags(TagStore {
+        match &field.kind {
+            &FieldKind::Tag { separator, is_case_sensitive, .. } => FieldStore::Tags(TagStore {
                 separator,
                 is_case_sensitive,
                 indexes_empty: field.indexes_empty,
@@ -148,6 +163,11 @@ impl FieldStore {
                 is_unfolded: field.is_unfolded,
                 owned: 0,
             }),
+            FieldKind::Vector(spec) => FieldStore::Vectors(VectorStore {
+                vectors: Vectors::new(spec.bytes()),
+                spec: VectorSpec::clone(spec),
+                missing,
+            }),
         }
     }
 
@@ -164,6 +184,7 @@ impl FieldStore {
                 return number.map(|_| ());
             }
             FieldStore::Text(store) => store.set_text(row, text),
+            FieldStore::Vectors(store) => return store.set_text(row, text),
         }
         Ok(())
     }
@@ -181,6 +202,41 @@ impl FieldStore {
                 Value::Text(sort_key) => store.set(row, true, sort_key.clone()),
                 _ => store.set(row, false, None),
             },
+            FieldStore::Vectors(store) => match value {
+                Value::Vector(vector) => store.set(row, Some(vector)),
+                _ => store.set(row, None),
+            },
+        }
+    }
+
+    /// Moves the value of a row to a new row.
+    pub fn rename(&mut self, row: u32, new: u32) {
+        if let FieldStore::Vectors(store) = self {
+            let is_missing = store.is_missing(row);
+            store.vectors.rename(row, new);
+            self.set_missing(row, false);
+            return self.set_missing(new, is_missing);
+        }
+        let value = self.get(row);
+        self.set(row, &Value::Missing);
+        self.set_missing(row, false);
+        self.set_missing(new, value == Value::Missing);
+        self.set(new, &value);
+    }
+
+    /// The reason for which a text does not fit.
+    pub fn misfit(&self, text: &[u8]) -> Vec<u8> {
+        match self {
+            FieldStore::Vectors(store) => {
+                let (len, expected) = (text.len(), store.spec.bytes());
+                let text =
+                    format!("Could not add vector with blob size {len} (expected size {expected})");
+                text.into_bytes()
+            }
+            _ => {
+                let text = &text[..text.len().min(MISFIT_MAX)];
+                [b"Invalid numeric value: '", text, b"'"].concat()
+            }
         }
     }
 
@@ -190,6 +246,7 @@ impl FieldStore {
             FieldStore::Tags(store) => &mut store.missing,
             FieldStore::Numbers(store) => &mut store.missing,
             FieldStore::Text(store) => &mut store.missing,
+            FieldStore::Vectors(store) => &mut store.missing,
         };
         if let Some(missing) = missing {
             match is_missing {
@@ -208,6 +265,9 @@ impl FieldStore {
                 true => Value::Missing,
                 false => Value::Text(store.sort_key(row).map(Into::into)),
             },
+            FieldStore::Vectors(store) => {
+                store.get(row).map_or(Value::Missing, |vector| Value::Vector(vector.into()))
+            }
         }
     }
 
@@ -221,6 +281,7 @@ impl FieldStore {
                 store.number(row).is_none() && !store.several.contains_key(&row)
             }
             FieldStore::Text(store) => store.is_missing(row),
+            FieldStore::Vectors(store) => store.is_missing(row),
         }
     }
 
@@ -230,6 +291,7 @@ impl FieldStore {
             FieldStore::Tags(store) => store.missing.as_ref(),
             FieldStore::Numbers(store) => store.missing.as_ref(),
             FieldStore::Text(store) => store.missing.as_ref(),
+            FieldStore::Vectors(store) => store.missing.as_ref(),
         }
     }
 
@@ -248,7 +310,13 @@ impl FieldStore {
                 FieldStore::Text(store) => {
                     store.sort_keys.as_ref().map_or(0, Column::footprint) + store.owned
                 }
+                FieldStore::Vectors(store) => store.vectors.footprint(),
             }
+    }
+
+    /// Whether it holds vectors.
+    pub fn is_vectors(&self) -> bool {
+        matches!(self, FieldStore::Vectors(_))
     }
 
     /// Frees a page of rows that will not be used again.
@@ -266,6 +334,7 @@ impl FieldStore {
                     sort_keys.drop_page(page);
                 }
             }
+            FieldStore::Vectors(store) => store.vectors.drop_page(page),
         }
     }
 
@@ -275,6 +344,7 @@ impl FieldStore {
             FieldStore::Tags(store) => store.tags.len(),
             FieldStore::Numbers(store) => store.numbers.len(),
             FieldStore::Text(_) => 0,
+            FieldStore::Vectors(store) => store.vectors.len(),
         }
     }
 }
@@ -489,6 +559,58 @@ impl NumberStore {
     }
 }
 
+impl VectorStore {
+    /// The vector of a row, in the form in which it is compared.
+    #[inline]
+    pub fn get(&self, row: u32) -> Option<&[u8]> {
+        self.vectors.get(row)
+    }
+
+    /// Number of vectors.
+    pub fn len(&self) -> usize {
+        self.vectors.len()
+    }
+
+    /// Whether there are no vectors.
+    pub fn is_empty(&self) -> bool {
+        self.vectors.is_empty()
+    }
+
+    fn is_missing(&self, row: u32) -> bool {
+        self.vectors.get(row).is_none()
+    }
+
+    fn set_text(&mut self, row: u32, text: Option<&[u8]>) -> Result<(), Misfit> {
+        let Some(text) = text else {
+            self.set(row, None);
+            return Ok(());
+        };
+        let spec = self.spec.clone();
+        match spec.prepare(text, |vector| self.set(row, Some(vector))) {
+            true => Ok(()),
+            false => {
+                self.set(row, None);
+                Err(Misfit)
+            }
+        }
+    }
+
+    fn set(&mut self, row: u32, vector: Option<&[u8]>) {
+        match vector {
+            Some(vector) => self.vectors.set(row, vector),
+            None => {
+                self.vectors.remove(row);
+            }
+        }
+        if let Some(missing) = &mut self.missing {
+            match vector.is_none() {
+                true => missing.insert(row),
+                false => missing.remove(row),
+            };
+        }
+    }
+}
+
 /// Bytes of a value on the heap.
 pub fn value_bytes(value: &Value) -> usize {
     match value {
@@ -498,6 +620,7 @@ pub fn value_bytes(value: &Value) -> usize {
                 + text.as_ref().map_or(0, |text| text.len())
         }
         Value::Text(sort_key) => sort_key.as_ref().map_or(0, |text| text.len()),
+        Value::Vector(vector) => vector.len() + 2 * size_of::<usize>(),
         Value::Numbers(_, numbers) => size_of_val(&**numbers),
         _ => 0,
     }

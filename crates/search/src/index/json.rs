@@ -58,7 +58,7 @@ enum Form {
 impl Form {
     fn of(kind: &FieldKind) -> Self {
         match kind {
-            FieldKind::Number => Form::Numbers,
+            FieldKind::Number | FieldKind::Vector(_) => Form::Numbers,
             FieldKind::Text { .. } => Form::Texts,
             FieldKind::Tag { .. } => Form::Tags,
         }

@@ -5,6 +5,7 @@
 //! | `schema` | fields of an index, and its options |
 //! | `field` | contents of one field, by its kind |
 //! | `document` | values of a document, for conditions |
+//! | `distances` | vectors of a query, and distances of documents |
 //! | `json` | values of JSON documents by paths |
 //! | `touched` | fields that a change concerns |
 //! | `texts` | words of TEXT fields |
@@ -24,6 +25,7 @@ pub mod condition;
 pub mod contents;
 pub mod coverage;
 pub mod cursor;
+pub mod distances;
 pub mod document;
 pub mod fence;
 pub mod field;

@@ -3,20 +3,28 @@
 
 use super::condition::{Condition, TagTest, Words, WordsOptions};
 use super::contents::{Applying, Change, ChangeKind, Contents, Extent, FieldChange};
+use super::distances::{Distance, Near, VectorQuery};
 use super::document::{Document, Stored};
 use super::live::Live;
 use super::schema::{DocumentOptions, Field, FieldKind, Schema};
 use super::search::{FIRST_STEP, Found, Hit, Order, Query, Run, SortKey};
 use super::texts::TextRules;
-use crate::query::ast::{FieldMask, Node, NodeKind, NumericRange, Pattern, TagValue, Term};
+use crate::query::ast::{
+    FieldMask, Node, NodeKind, NumericRange, Pattern, TagValue, Term, VectorArgument, VectorRange,
+};
 use crate::structures::numbers::Range;
+use crate::vectors::{Algorithm, ELEMENTS, Metric, QueryVector, VectorSpec};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 const KEYS: u32 = 40;
-const FIELDS: usize = 6;
+const FIELDS: usize = 7;
+/// Numbers of the TEXT fields.
+const TEXTS: std::ops::Range<usize> = 4..6;
+/// Number of the VECTOR field.
+const VECTOR: usize = 6;
 
 fn field(name: &str, kind: FieldKind) -> Field {
     Field {
@@ -48,6 +56,7 @@ fn schema() -> Schema {
             field("m", FieldKind::Number),
             field("w", words(false)),
             Field { indexes_empty: true, is_sortable: true, ..field("x", words(true)) },
+            field("v", FieldKind::Vector(Box::new(spec()))),
         ],
         documents: DocumentOptions::default(),
         flags: Vec::new(),
@@ -55,6 +64,21 @@ fn schema() -> Schema {
         synonyms: Arc::default(),
         temporary_s: 0,
     }
+}
+
+/// Vectors of four bytes, so that texts can be some.
+fn spec() -> VectorSpec {
+    let (algorithm, element) = (Algorithm::Flat, ELEMENTS[2].1);
+    VectorSpec { algorithm, element, dim: 2, metric: Metric::Cosine }
+}
+
+fn near(text: &str, radius: Option<f64>) -> Near {
+    let vector = QueryVector::new(&spec(), text.as_bytes()).unwrap();
+    Near { field: VECTOR, radius, vector }
+}
+
+fn vector() -> impl Strategy<Value = String> {
+    "[,-9;8]{4}".prop_map(String::from)
 }
 
 /// Text and expiry of a field, if there is one.
@@ -78,6 +102,15 @@ impl Model {
         let stored = Stored { schema, get };
         let is_alive = self.expiry.is_none_or(|at| at > now_ms);
         is_alive && stored.fits() && condition.matches(&stored)
+    }
+
+    fn distance(&self, near: &Near, now_ms: i64) -> Option<f64> {
+        let get = |_: usize, each: &mut dyn FnMut(&[u8])| {
+            let value = self.fields[VECTOR].as_ref();
+            let alive = value.filter(|(_, expiry)| expiry.is_none_or(|at| at > now_ms));
+            alive.map(|(text, _)| each(text.as_bytes())).is_some()
+        };
+        near.distance(&Stored { schema: &schema(), get })
     }
 
     fn number(&self, number: usize, now_ms: i64) -> Option<f64> {
@@ -112,7 +145,7 @@ enum Step {
     },
     Wait,
     /// A query, suspended after each step while the next changes are made.
-    Query(Condition, Order),
+    Query(Condition, Order, Arc<VectorQuery>),
 }
 
 fn text(number: usize) -> BoxedStrategy<String> {
@@ -125,6 +158,7 @@ fn text(number: usize) -> BoxedStrategy<String> {
             let words = prop::collection::vec("[ab]{1,2}", 0..5);
             words.prop_map(|words| words.join(" ")).boxed()
         }
+        VECTOR => prop_oneof![8 => vector(), 1 => "[ab]{0,3}".prop_map(String::from)].boxed(),
         _ => prop_oneof![
             8 => (-5..6i32).prop_map(|number| number.to_string()),
             1 => Just("inf".to_string()),
@@ -164,6 +198,9 @@ fn condition() -> impl Strategy<Value = Condition> {
         4 => (0..2usize, prop::collection::vec(test, 1..3))
             .prop_map(|(field, tests)| Condition::Tag { field, tests }),
         1 => (0..FIELDS).prop_map(|field| Condition::Missing { field }),
+        2 => (vector(), 0..100i32).prop_map(|(text, radius)| {
+            Condition::Near(near(&text, Some(f64::from(radius) / 100.0)))
+        }),
     ];
     let plain = leaf.prop_recursive(3, 10, 3, |inner| {
         prop_oneof![
@@ -202,6 +239,16 @@ fn tree() -> impl Strategy<Value = Node> {
             let values = vec![TagValue::Exact(bytes(word))];
             Node::new(NodeKind::Tag { field: (*b"t").into(), values })
         }),
+        1 => (vector(), 0..100i32).prop_map(move |(text, radius)| {
+            let vector = VectorArgument { name: Box::default(), bytes: bytes(text) };
+            Node::new(NodeKind::VectorRange(Box::new(VectorRange {
+                field: (*b"v").into(),
+                radius: f64::from(radius) / 100.0,
+                vector,
+                options: Vec::new(),
+                score_field: None,
+            })))
+        }),
         1 => (-6..7i32).prop_map(|number| {
             let (field, min) = ((*b"n").into(), f64::from(number));
             let max = min + 3.0;
@@ -234,8 +281,19 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..KEYS, expiry()).prop_map(|(key, expiry)| Step::Expire { key, expiry }),
         2 => (0..KEYS).prop_map(|key| Step::Remove { key }),
         1 => Just(Step::Wait),
-        4 => (condition(), order).prop_map(|(condition, order)| Step::Query(condition, order)),
+        4 => (condition(), order, vectors())
+            .prop_map(|(condition, order, vectors)| Step::Query(condition, order, vectors)),
     ]
+}
+
+/// Nearest neighbours, or none.
+fn vectors() -> impl Strategy<Value = Arc<VectorQuery>> {
+    let neighbours = (0..7usize, vector()).prop_map(|(count, text)| {
+        let distance = Distance { name: Box::default(), near: near(&text, None) };
+        let neighbours = Some(count);
+        Arc::new(VectorQuery { neighbours, distances: vec![distance], ..VectorQuery::default() })
+    });
+    prop_oneof![Just(Arc::default()), neighbours]
 }
 
 fn key_of(key: u32) -> (u64, Vec<u8>) {
@@ -281,8 +339,8 @@ impl World {
                     named.retain(|_, value| value.is_some());
                 }
                 // A change states all texts, or none.
-                if !*whole && named.keys().any(|&number| number > 3) {
-                    for number in 4..FIELDS {
+                if !*whole && named.keys().any(|number| TEXTS.contains(number)) {
+                    for number in TEXTS {
                         let own = model.fields[number].clone();
                         let own =
                             own.map(|(text, expiry)| (text, expiry.map(|at| at - self.now_ms)));
@@ -332,29 +390,36 @@ impl World {
             .iter()
             .filter(|(_, model)| model.is_found(&self.schema, &query.condition, query.now_ms))
             .map(|(&key, model)| {
-                let sort_key = match query.order {
-                    Order::Field { field, .. } => {
-                        model.number(field, query.now_ms).map_or(SortKey::Missing, SortKey::Number)
-                    }
-                    _ => SortKey::Missing,
+                let number = match (query.vectors.neighbours, query.order) {
+                    (Some(_), _) => model.distance(&query.vectors.distances[0].near, query.now_ms),
+                    (None, Order::Field { field, .. }) => model.number(field, query.now_ms),
+                    _ => None,
                 };
+                let sort_key = number.map_or(SortKey::Missing, SortKey::Number);
                 let (hash, bytes) = key_of(key);
                 (sort_key, contents.documents().find(hash, &bytes).unwrap(), bytes)
             })
             .collect();
+        let is_neighbours = query.vectors.neighbours.is_some();
         let is_descending = matches!(query.order, Order::Field { is_descending: true, .. });
+        let is_descending = is_descending && !is_neighbours;
         found.sort_by(|a, b| a.0.compare(&b.0, is_descending).then(a.1.cmp(&b.1)));
+        if let Some(count) = query.vectors.neighbours {
+            found.retain(|(distance, ..)| *distance != SortKey::Missing);
+            found.truncate(count);
+        }
         found
     }
 
-    fn query(&self, condition: &Condition, order: Order, needed: usize) -> Query {
+    fn query(&self, condition: &Condition, order: Order, vectors: &Arc<VectorQuery>) -> Query {
         let now_ms = self.now_ms;
         self.live.expire_fields(now_ms);
-        Query { condition: condition.clone(), keys: None, order, needed, now_ms }
+        let (condition, vectors) = (condition.clone(), vectors.clone());
+        Query { condition, keys: None, order, needed: 7, now_ms, vectors }
     }
 
-    fn check(&self, condition: &Condition, order: Order) {
-        let query = self.query(condition, order, 7);
+    fn check(&self, condition: &Condition, order: Order, vectors: &Arc<VectorQuery>) {
+        let query = self.query(condition, order, vectors);
         let expected = self.expected(&query);
         let contents = self.live.read();
         let mut run = Run::new(&query, &contents);
@@ -362,7 +427,7 @@ impl World {
         compare(&run.finish(), &expected, &query);
         let keyed = Query {
             keys: Some((0..KEYS + 2).map(|key| (key_of(key).0, key_of(key).1.into())).collect()),
-            ..self.query(condition, order, 7)
+            ..self.query(condition, order, vectors)
         };
         let mut run = Run::new(&keyed, &contents);
         assert!(run.step(&contents, 1));
@@ -388,10 +453,10 @@ proptest! {
         let mut world = World { schema, live, documents, now_ms: 1000, sequence: 0 };
         for (at, step) in steps.iter().enumerate() {
             world.change(step);
-            let Step::Query(condition, order) = step else { continue };
-            world.check(condition, *order);
+            let Step::Query(condition, order, vectors) = step else { continue };
+            world.check(condition, *order, vectors);
             // The same while the following changes are made between the steps.
-            let query = world.query(condition, *order, 7);
+            let query = world.query(condition, *order, vectors);
             let expected = world.expected(&query);
             let (mut run, suspension) = {
                 let contents = world.live.read();

@@ -2,6 +2,7 @@
 
 use crate::query::Fields;
 use crate::text::Synonyms;
+use crate::vectors::VectorSpec;
 use std::sync::Arc;
 
 /// Maximum number of fields of an index.
@@ -15,6 +16,10 @@ pub const SCORE: u16 = u16::MAX;
 
 /// Number of the field with the language of a document ([`Schema::watched`]).
 pub const LANGUAGE: u16 = u16::MAX - 1;
+
+/// A query that the schema does not allow: the text of the error.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unsuitable(pub String);
 
 /// Definition of an index.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +131,8 @@ pub enum FieldKind {
         /// A trie of suffixes was asked for.
         with_suffix_trie: bool,
     },
+    /// A vector, searched by its distance.
+    Vector(Box<VectorSpec>),
 }
 
 impl FieldKind {
@@ -135,6 +142,7 @@ impl FieldKind {
             FieldKind::Tag { .. } => "TAG",
             FieldKind::Number => "NUMERIC",
             FieldKind::Text { .. } => "TEXT",
+            FieldKind::Vector(_) => "VECTOR",
         }
     }
 }

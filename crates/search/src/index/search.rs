@@ -4,6 +4,8 @@
 use crate::index::condition::{Condition, Words};
 use crate::index::contents::{Contents, Version};
 use crate::index::cursor::{Ranges, rows};
+use crate::index::distances::{Distance, VectorQuery};
+use crate::index::document::Document;
 use crate::index::field::FieldStore;
 use crate::index::words::{WordsWalk, estimate};
 use crate::query::ast::Node;
@@ -14,6 +16,7 @@ use crate::query::{
 use crate::structures::texts::Texts;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
 
 /// Rows of the first step. Later ones are as long as time allows.
 pub const FIRST_STEP: u32 = 16_384;
@@ -31,6 +34,9 @@ pub struct Query {
     pub needed: usize,
     /// Time in Unix milliseconds, by which documents expire.
     pub now_ms: i64,
+    /// Distances, and the number of nearest neighbours. With that, these are the result, nearest
+    /// first; order and number of hits are not looked at.
+    pub vectors: Arc<VectorQuery>,
 }
 
 /// Orders of results. Equal documents follow in the order of their rows, documents without a value
@@ -45,6 +51,13 @@ pub enum Order {
     Field {
         /// The field.
         field: usize,
+        /// Whether high values are first.
+        is_descending: bool,
+    },
+    /// By a distance of the query.
+    Distance {
+        /// Number of the distance.
+        number: usize,
         /// Whether high values are first.
         is_descending: bool,
     },
@@ -65,6 +78,8 @@ pub struct Hit {
     pub sort_key: SortKey,
     /// The row.
     pub row: u32,
+    /// Distance of a nearest neighbour.
+    pub distance: Option<f64>,
 }
 
 /// A value to sort by.
@@ -110,7 +125,10 @@ pub struct Run<'q> {
     scoring: Option<Scoring>,
     score_max: f64,
     top: BinaryHeap<Candidate>,
+    order: Order,
+    needed: usize,
     is_descending: bool,
+    is_over: bool,
 }
 
 /// A hit in the heap of the best: the worst is the greatest.
@@ -157,6 +175,10 @@ pub struct Found {
 impl<'q> Run<'q> {
     /// Begins a run that sees the present contents.
     pub fn new(query: &'q Query, contents: &Contents) -> Self {
+        let (order, needed) = match query.vectors.neighbours {
+            Some(count) => (Order::Distance { number: 0, is_descending: false }, count),
+            None => (query.order, query.needed),
+        };
         Run {
             query,
             born: contents.born(),
@@ -168,11 +190,16 @@ impl<'q> Run<'q> {
             scoring: None,
             score_max: 0.0,
             top: BinaryHeap::new(),
-            is_descending: match query.order {
+            order,
+            needed,
+            is_descending: match order {
                 Order::Rows => false,
                 Order::Scores => true,
-                Order::Field { is_descending, .. } => is_descending,
+                Order::Field { is_descending, .. } | Order::Distance { is_descending, .. } => {
+                    is_descending
+                }
             },
+            is_over: false,
         }
     }
 
@@ -189,6 +216,11 @@ impl<'q> Run<'q> {
     /// Walks about `len` rows further; returns whether the run is over. Between two steps the
     /// versions of the run's stamp are kept ([`Contents::clean`]).
     pub fn step(&mut self, contents: &Contents, len: u32) -> bool {
+        self.is_over = self.walk(contents, len);
+        self.is_over
+    }
+
+    fn walk(&mut self, contents: &Contents, len: u32) -> bool {
         if let Condition::Words(words) = &self.query.condition {
             return self.step_words(words, contents, len);
         }
@@ -223,7 +255,11 @@ impl<'q> Run<'q> {
     }
 
     /// Takes the hits of the last step, in the order of their rows: for queries that need all.
+    /// Nearest neighbours are known after the last step only.
     pub fn take_hits(&mut self) -> Vec<Hit> {
+        if self.query.vectors.neighbours.is_some() && !self.is_over {
+            return Vec::new();
+        }
         let hits = std::mem::take(&mut self.top).into_sorted_vec();
         hits.into_iter().map(|candidate| candidate.hit).collect()
     }
@@ -313,7 +349,7 @@ impl<'q> Run<'q> {
             return;
         }
         self.total += 1;
-        if self.query.needed == 0 {
+        if self.needed == 0 {
             return;
         }
         let options = walk.words.options();
@@ -355,8 +391,13 @@ impl<'q> Run<'q> {
     pub fn finish(self) -> Found {
         let hits = self.top.into_sorted_vec().into_iter().map(|candidate| candidate.hit);
         let has_too_many_terms = self.memory.is_exhausted();
-        let (total, score_max) = (self.total, self.score_max);
-        Found { total, hits: hits.collect(), score_max, has_too_many_terms }
+        let score_max = self.score_max;
+        let hits: Vec<Hit> = hits.collect();
+        let total = match self.query.vectors.neighbours {
+            Some(_) => hits.len(),
+            None => self.total,
+        };
+        Found { total, hits, score_max, has_too_many_terms }
     }
 
     fn look_up(&mut self, keys: &[(u64, Box<[u8]>)], contents: &Contents) {
@@ -379,7 +420,7 @@ impl<'q> Run<'q> {
             return;
         }
         self.total += 1;
-        if self.query.needed > 0 {
+        if self.needed > 0 {
             let score = f64::from(document.score);
             self.offer(row, score, contents, &mut |_| None);
         }
@@ -393,9 +434,13 @@ impl<'q> Run<'q> {
         contents: &Contents,
         explain: &mut dyn FnMut(f32) -> Option<Explanation>,
     ) {
-        let sort_key = match self.query.order {
+        let sort_key = match self.order {
             Order::Rows => SortKey::Missing,
             Order::Scores => SortKey::Number(score),
+            Order::Distance { number, .. } => match self.distance(number, &contents.row(row)) {
+                Some(key) => key,
+                None => return,
+            },
             Order::Field { field, .. } => match contents.field(field) {
                 Some(FieldStore::Numbers(store)) => {
                     store.number(row).map_or(SortKey::Missing, SortKey::Number)
@@ -408,17 +453,36 @@ impl<'q> Run<'q> {
                     Some(key) => key,
                     None => return,
                 },
-                None => SortKey::Missing,
+                Some(FieldStore::Vectors(_)) | None => SortKey::Missing,
             },
         };
-        let is_full = self.top.len() >= self.query.needed;
+        let is_full = self.top.len() >= self.needed;
         if is_full && self.is_beaten(&sort_key, row) {
             return;
         }
         let Some(document) = contents.documents().get(row) else { return };
         let explanation = explain(document.score);
         let (key, sequence) = (document.key.clone(), document.sequence);
-        self.keep(Hit { key, score, explanation, sequence, sort_key, row }, is_full);
+        let distance = self.neighbour_distance(&sort_key);
+        self.keep(Hit { key, score, explanation, sequence, sort_key, row, distance }, is_full);
+    }
+
+    /// A distance to sort by; none if the document is no neighbour.
+    fn distance(&self, number: usize, document: &(impl Document + ?Sized)) -> Option<SortKey> {
+        let distance = self.query.vectors.distances.get(number);
+        let distance = distance.and_then(|Distance { near, .. }| near.distance(document));
+        match (distance, self.query.vectors.neighbours) {
+            (Some(distance), _) => Some(SortKey::Number(distance)),
+            (None, None) => Some(SortKey::Missing),
+            (None, Some(_)) => None,
+        }
+    }
+
+    fn neighbour_distance(&self, sort_key: &SortKey) -> Option<f64> {
+        match (self.query.vectors.neighbours, sort_key) {
+            (Some(_), SortKey::Number(distance)) => Some(*distance),
+            _ => None,
+        }
     }
 
     /// A text to sort by; none if it is behind all hits of a full heap.
@@ -431,7 +495,7 @@ impl<'q> Run<'q> {
 
     /// Whether a text is behind all hits of a full heap.
     fn is_beaten_by_text(&self, text: Option<&[u8]>) -> bool {
-        if self.top.len() < self.query.needed {
+        if self.top.len() < self.needed {
             return false;
         }
         match (self.top.peek().map(|worst| &worst.hit.sort_key), text) {
@@ -464,21 +528,26 @@ impl<'q> Run<'q> {
             return;
         }
         self.total += 1;
-        if self.query.needed == 0 {
+        if self.needed == 0 {
             return;
         }
         let (score, explanation) = scored.unwrap_or((f64::from(version.score), None));
-        let sort_key = match self.query.order {
+        let sort_key = match self.order {
             Order::Rows => SortKey::Missing,
             Order::Scores => SortKey::Number(score),
+            Order::Distance { number, .. } => match self.distance(number, &*version.values) {
+                Some(key) => key,
+                None => return,
+            },
             Order::Field { field, .. } => version.sort_key(field),
         };
-        let is_full = self.top.len() >= self.query.needed;
+        let is_full = self.top.len() >= self.needed;
         if !(is_full && self.is_beaten(&sort_key, version.row)) {
             let key = version.key.clone();
             // The document has changed since: it is tested again when it is read.
             let (row, sequence) = (version.row, 0);
-            self.keep(Hit { key, score, explanation, sequence, sort_key, row }, is_full);
+            let distance = self.neighbour_distance(&sort_key);
+            self.keep(Hit { key, score, explanation, sequence, sort_key, row, distance }, is_full);
         }
     }
 }

@@ -12,3 +12,4 @@ pub mod postings;
 pub mod tags;
 pub mod terms;
 pub mod texts;
+pub mod vectors;

@@ -5,6 +5,7 @@
 //! with an unreachable primary is deferred (`deferred.rs`).
 
 use super::full::ShownFull;
+use super::interests::Interests;
 use super::jobs::Job;
 use super::links::Linked;
 use super::logs::PendingWaits;
@@ -116,6 +117,8 @@ pub(super) struct Agent {
     pub(super) elsewhere: NodeSet,
     /// Members without memory as logged.
     pub(super) shown_full: ShownFull,
+    /// What other members were told that clients here want to hear of.
+    pub(super) interests: Interests,
     /// Whether the other members were notified that this server keeps data on disk.
     keeps_data: bool,
     /// By worker.
@@ -146,8 +149,12 @@ impl Agent {
         machine.pending_waits = PendingWaits::default();
         membership.known_logs.begin();
         *membership.lanes.write() = machine.lanes.clone();
+        let mut interests = Interests::default();
+        interests.note_view(identity, &[], node.view());
+        machine.begin_life();
         Agent {
             node,
+            interests,
             has_news: false,
             keeps_data: false,
             replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
@@ -234,6 +241,7 @@ impl Agent {
         }
         self.note_answering();
         self.note_full();
+        self.attend_interests();
         // Other members' commands wait in the sockets until the lease is renewed.
         if !self.membership.is_renewing() {
             has_more |= self.receive_all();
@@ -350,13 +358,14 @@ impl Agent {
         });
         let readable = |&slot: &Slot| own.is_readable(slot);
         let read: Vec<Slot> = (0..SLOTS).filter(readable).collect();
+        let former = self.node.view().members.clone();
         let is_adopted = self.node.begin_view(view.clone());
-        if !read.iter().all(readable) {
-            // Clients may have cached that such a slot has no key of a name.
-            self.machine.exec.ks.forget_all_readers();
-        }
+        let has_missed = self.node.has_missed_changes() || !read.iter().all(readable);
+        self.interests.note_view(self.identity(), &former, self.node.view());
+        self.note_tracking();
         self.machine.exec.ks.unlock();
         self.machine.exec.end();
+        self.note_readers(&former, has_missed);
         self.send_back(dismissed);
         self.machine.drop_watches(|origin, slots| {
             let mut primaries = slots.iter().map(|&slot| view.slots.primary(slot));
@@ -445,6 +454,7 @@ impl Agent {
     }
 
     fn forward(&mut self, Forward { client, seq, call, rest }: Forward) {
+        self.attend_interests();
         self.last_token += 1;
         let token = self.last_token;
         let primary = self.node.route(&call.slots);

@@ -114,6 +114,10 @@ impl Cluster for Membership {
         self.own.has_copies(slot)
     }
 
+    fn tracks_away(&self) -> bool {
+        self.tracks_away.load(Acquire)
+    }
+
     fn lease_until(&self) -> Tick {
         Tick::of(self.lease_until.load(Acquire))
     }

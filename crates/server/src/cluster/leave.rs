@@ -4,8 +4,9 @@
 use super::state::membership::Membership;
 use super::transport::{Hold, MemberInfo};
 use crate::state::member::Member;
-use petrel_cluster::{Identity, SlotOwners};
+use petrel_cluster::{Identity, Node, NodeSet, SlotOwners, slot_of};
 use petrel_fabric::Fabric;
+use petrel_keyspace::{Event, Ownership};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
@@ -77,6 +78,36 @@ impl Member for Membership {
             std::thread::sleep(LOOK);
         }
         tracing::info!("cluster: this member has left");
+    }
+
+    fn orders(&self, key: &[u8]) -> bool {
+        self.own.is_primary(key)
+    }
+
+    fn hears_elsewhere(&self, key: &[u8]) -> bool {
+        self.tracks_away.load(Acquire) && self.own.has_copies(slot_of(key))
+    }
+
+    fn tell_changed(
+        &self,
+        (node, is_broadcast): (u16, bool),
+        writer: Option<u64>,
+        db: u16,
+        key: &[u8],
+    ) {
+        if let Some(lanes) = &*self.lanes.read()
+            && (!is_broadcast || self.own.is_primary(key))
+        {
+            lanes.push_changed(Node(node), is_broadcast, writer, (db, key));
+        }
+    }
+
+    fn tell_event(&self, members: u64, event: &Event) {
+        if let Some(lanes) = &*self.lanes.read() {
+            let Event { name, db, key, fields, .. } = event;
+            let fields = fields.iter().map(|field| &field[..]);
+            lanes.push_event(NodeSet(members), (*db, name.as_bytes(), key), fields);
+        }
     }
 
     fn end(&self) {

@@ -89,11 +89,13 @@ impl Agent {
             true => (2 * timeout).saturating_sub(NOTICED_AFTER.max(timeout / 3)).max(timeout),
             false => LOST_MAX,
         };
+        let mut is_cut = false;
         for (&number, since) in &mut self.lost {
             if now.duration_since(*since) < limit {
                 continue;
             }
             *since = now;
+            is_cut = true;
             let over = self.waiting.iter().filter(|(_, waiting)| waiting.is_over(now));
             let over: Vec<u64> = over.map(|(token, _)| *token).collect();
             let over =
@@ -104,6 +106,10 @@ impl Agent {
                     "cluster: member {number} is unreachable: {count} commands sent to it are answered with UNKNOWN"
                 );
             }
+        }
+        if is_cut && !self.machine.host.server.trackers.is_empty() {
+            // Nobody tells of changes at such a member.
+            self.machine.host.invalidate_everything();
         }
     }
 

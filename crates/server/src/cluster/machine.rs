@@ -4,15 +4,16 @@
 use super::jobs::Job;
 use super::logs::PendingWaits;
 use super::state::copy::Incoming;
-use super::state::membership::{Membership, count};
+use super::state::membership::{Membership, NODES_MAX, count};
 use super::waiters::{RemoteClient, splice};
 use crate::client::Client;
 use crate::host::{Caller, ServerHost};
 use crate::server::{Server, unix_ms};
 use crate::state::pubsub::ChannelKind;
+use crate::state::tracking::pending::away;
 use bytes::Bytes;
 use petrel_cluster::node::GroupError;
-use petrel_cluster::wire::{Tag, WaitEnd};
+use petrel_cluster::wire::{Tag, Texts, WaitEnd};
 use petrel_cluster::{Call, Executed, Host, Identity, Lanes, Node, Slot as ClusterSlot};
 use petrel_commands::acl::{User, Users};
 use petrel_commands::aux_state::NamedForm;
@@ -84,7 +85,8 @@ impl Machine {
         let shown_client = Arc::new(shown_client);
         let host = ServerHost::new(server.clone(), shown_client.clone());
         let mut exec = Executor::new(server.keyspace.attach(), shared);
-        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
+        // Only executed commands have events, changes of other members have none here.
+        exec.ks.set_events(0);
         Machine {
             exec,
             host,
@@ -102,11 +104,20 @@ impl Machine {
         }
     }
 
+    /// A life of the member begins. Clients forget what they have read: changes may have been
+    /// missed since the last life.
+    pub fn begin_life(&mut self) {
+        let server = &self.host.server;
+        (0..NODES_MAX as u16)
+            .for_each(|node| server.trackers.remove_member(node, &server.keyspace));
+        if !server.trackers.is_empty() {
+            self.host.invalidate_everything();
+        }
+    }
+
     /// A turn of the agent begins.
     pub fn begin_turn(&mut self) {
-        if self.host.begin_turn() {
-            self.exec.ks.set_events(self.host.config.notify_keyspace_events.wanted());
-        }
+        self.host.begin_turn();
         self.exec.ks.refresh_clock();
     }
 
@@ -114,9 +125,11 @@ impl Machine {
     /// commands are durable, if other members may see them only then.
     pub fn end_turn(&mut self) {
         while self.exec.has_ready() {
+            self.exec.ks.set_events(self.host.wanted_events());
             self.exec.begin();
             self.exec.serve_ready(&mut self.host);
             self.exec.end();
+            self.exec.ks.set_events(0);
         }
         self.note_need();
         // Answers to other members wait in the lanes.
@@ -266,14 +279,8 @@ impl Machine {
         };
         Arc::new(Caller(Box::new(client)))
     }
-}
 
-impl Host for Machine {
-    fn handle(&mut self) -> &mut Handle {
-        &mut self.exec.ks
-    }
-
-    fn execute(&mut self, tag: Tag, call: &Call<&[u8]>, reply: &mut Vec<u8>) -> Executed {
+    fn execute_forwarded(&mut self, tag: Tag, call: &Call<&[u8]>, reply: &mut Vec<u8>) -> Executed {
         count(&self.membership.figures.served, 1);
         count(&self.membership.figures.peer(tag.origin.node.0).served, 1);
         if usize::from(call.db) >= usize::from(self.exec.ks.keyspace().databases()) {
@@ -297,6 +304,9 @@ impl Host for Machine {
         session.become_user(Some(self.user.clone()));
         session.db = call.db;
         session.protocol = protocol;
+        if call.tracks && tag.origin != self.own {
+            self.track_for(tag.origin, &mut session);
+        }
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
             reply.extend_from_slice(&Fail::SLOT_UNSERVED.to_reply());
@@ -326,6 +336,7 @@ impl Host for Machine {
             reply.clear();
             self.call(&[b"EXEC"], &mut session, reply);
         }
+        session.extras.iter_mut().for_each(|extras| extras.tracking = None);
         match client.filter(|_| !call.is_transaction && !is_forgotten) {
             Some((client, before)) => {
                 slots.extend(&call.slots);
@@ -342,6 +353,47 @@ impl Host for Machine {
             Execution::Waits => Executed::Waits(self.membership.waiters.left_ms(tag, unix_ms())),
             _ => Executed::Replied,
         }
+    }
+}
+
+impl Host for Machine {
+    fn handle(&mut self) -> &mut Handle {
+        &mut self.exec.ks
+    }
+
+    fn execute(&mut self, tag: Tag, call: &Call<&[u8]>, reply: &mut Vec<u8>) -> Executed {
+        self.exec.ks.set_events(self.host.wanted_events());
+        if call.writer.is_some() {
+            self.attribute(None);
+            let number = |client| match tag.origin == self.own {
+                true => client,
+                false => away(tag.origin.node.0, client),
+            };
+            self.host.writer = call.writer.map(number);
+        }
+        let executed = self.execute_forwarded(tag, call, reply);
+        if let Some(writer) = self.host.writer.take() {
+            self.attribute(Some(writer));
+        }
+        self.exec.ks.set_events(0);
+        executed
+    }
+
+    fn interests(&mut self, from: Identity, events: u64, prefixes: Texts<'_>) {
+        self.set_interests(from, events, prefixes);
+    }
+
+    fn changed(&mut self, is_broadcast: bool, writer: Option<u64>, db: u16, key: &[u8]) {
+        self.invalidate_away(is_broadcast, writer, db, key);
+    }
+
+    fn event(&mut self, db: u16, name: &[u8], key: &[u8], fields: Texts<'_>) {
+        let fields: Vec<&[u8]> = fields.iter().collect();
+        self.host.publish_named((db, name, key), fields.iter().copied());
+    }
+
+    fn invalidated_by(&mut self, writer: Option<u64>) {
+        self.attribute(writer);
     }
 
     fn unwatch(&mut self, origin: Identity, client: u64) {

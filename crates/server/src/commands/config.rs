@@ -64,7 +64,7 @@ pub(super) fn set_parameters(ctx: &mut Ctx<'_>, pairs: &[(&[u8], &[u8])]) -> Out
     }
     let host = ServerHost::of(ctx);
     host.refresh_config();
-    let events = host.config.notify_keyspace_events.wanted();
+    let events = host.wanted_events();
     ctx.exec.ks.set_events(events);
     if !ctx.exec.ks.holds_any() {
         // Evict keys beyond a lowered limit at once.

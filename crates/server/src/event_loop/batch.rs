@@ -111,7 +111,7 @@ impl Engine {
     pub fn reconfigure(&mut self) {
         self.limits = limits_of(&self.host);
         self.limit_replies();
-        self.exec.ks.set_events(self.host.config.notify_keyspace_events.wanted());
+        self.exec.ks.set_events(self.host.wanted_events());
     }
 
     /// Updates the maximum output of a client, which depends on the memory limit.

@@ -7,8 +7,9 @@ use crate::state::invalidation_queue::{
     DUE_PART, DUE_SENDS, HELD_BYTES_MAX, Holding, Pause, SEND_PAUSE, SEND_PAUSE_MAX, Stale,
     WAKE_PAUSE,
 };
-use crate::state::outbox::{Form, Push};
+use crate::state::outbox::{Form, Push, Recipient};
 use bytes::Bytes;
+use petrel_commands::{Answer, ReplySlots};
 use petrel_net::{Driver, Output, Slot};
 use petrel_resp::Protocol;
 use std::num::NonZeroU64;
@@ -127,6 +128,10 @@ impl<D: Driver> Worker<D> {
                 continue;
             }
             let slot = mark.to.slot();
+            if conn.session.reply_slots().is_some_and(ReplySlots::delays_invalidations) {
+                self.delay(mark.to, |_, out| mark.form.write(encoded, protocol, out));
+                continue;
+            }
             let Worker { driver, engine, .. } = self;
             let (output, other) = engine.host.held.output(slot, speaks_resp3, || driver.output());
             mark.form.write(encoded, protocol, &mut output.bytes);
@@ -138,6 +143,19 @@ impl<D: Driver> Worker<D> {
                 self.send_held_to(slot);
             }
         }
+    }
+
+    /// Queues a push of a connection behind the pending reply of another node.
+    pub(crate) fn delay(&mut self, to: Recipient, write: impl FnOnce(Protocol, &mut Vec<u8>)) {
+        let Some(conn) = self.conn_mut(to.slot()).filter(|conn| conn.client.id == to.id()) else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        write(conn.session.protocol, &mut bytes);
+        let slots = conn.session.extras.as_mut().and_then(|extras| extras.slots.as_mut());
+        slots.into_iter().for_each(|slots| {
+            slots.hold(Answer { bytes: std::mem::take(&mut bytes), shared: Vec::new() }, false);
+        });
     }
 
     /// Sends held invalidations, unless the pause after the last sending is not over.

@@ -11,7 +11,7 @@ use crate::state::outbox::{
     Delivery, LEFT_BYTES_MAX, MANY, Pending, Push, QUEUE_BYTES_MAX, RETAINED_MAX, Recipient,
 };
 use crate::state::pubsub::{ChannelKind, Message};
-use petrel_commands::{Replies, Session};
+use petrel_commands::{Replies, ReplySlots, Session};
 use petrel_net::{Driver, Slot};
 use petrel_resp::Protocol;
 use std::sync::Arc;
@@ -340,6 +340,14 @@ impl<D: Driver> Worker<D> {
             return self.put(conn);
         }
         if conn.client.id != to.id {
+            return self.put(conn);
+        }
+        if conn.session.reply_slots().is_some_and(ReplySlots::delays_invalidations) {
+            let mut output = self.driver.output();
+            push.append_to(protocol, &mut output);
+            let mut conn = conn;
+            conn.hold_replies(&mut output);
+            self.driver.recycle(output);
             return self.put(conn);
         }
         let mut output = self.output_for(to.slot);

@@ -91,7 +91,7 @@ fn run(
         let Some(server) = server.upgrade() else { return };
         let client = migration.client.clone();
         let mut host = ServerHost::apart(server.clone());
-        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
+        exec.ks.set_events(host.wanted_events());
         let outcome = Move::new(&mut exec, &mut host, &mut targets, (&migration, &call)).run();
         host.take_upkeep_invalidations(&mut exec.ks);
         host.send_invalidations();

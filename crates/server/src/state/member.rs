@@ -1,5 +1,6 @@
 //! The cluster that the server is a member of, as its start and stop see it.
 
+use petrel_keyspace::Event;
 use std::time::Duration;
 
 /// The server's membership of a cluster; `cluster/leave.rs` implements it.
@@ -24,6 +25,20 @@ pub trait Member: Send + Sync {
     /// The fewest other owners of a slot of which this member is primary that have acknowledged all
     /// changes, or one of late: within `lag_max`. None if it is primary of no slot.
     fn owners_answering(&self, lag_max: Duration) -> Option<usize>;
+
+    /// Whether this member is the primary of a key.
+    fn orders(&self, key: &[u8]) -> bool;
+
+    /// Whether another member tells of changes of keys with this prefix-tracked name, since this
+    /// one does not own it.
+    fn hears_elsewhere(&self, key: &[u8]) -> bool;
+
+    /// Tells a member, by its number, that a key changed which its clients have read, or whose
+    /// prefix they track (`true`). `writer`: its client that changed the key, if known.
+    fn tell_changed(&self, member: (u16, bool), writer: Option<u64>, db: u16, key: &[u8]);
+
+    /// Tells members, one bit each, of a keyspace event.
+    fn tell_event(&self, members: u64, event: &Event);
 
     /// Waits for the end of the cluster's threads and links. The server is stopping.
     fn end(&self);

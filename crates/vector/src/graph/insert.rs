@@ -54,7 +54,25 @@ impl Graph {
         Some(plan)
     }
 
-    /// Inserts a node by a plan that was made for the present graph.
+    /// Adapts a plan to changes since it was made: drops nodes that are gone, and compares the
+    /// others again. False if too little is left of it.
+    pub fn adapt(&self, query: &Query, plan: &mut Plan) -> bool {
+        if self.is_empty() {
+            plan.neighbours.clear();
+            return true;
+        }
+        for (level, neighbours) in plan.neighbours.iter_mut().enumerate() {
+            neighbours.retain(|near| self.contains(near.node) && self.level(near.node) >= level);
+            for near in neighbours.iter_mut() {
+                near.distance = self.distance_to(query, near.node);
+            }
+            neighbours.sort_unstable();
+        }
+        plan.neighbours.len() > plan.level.min(self.top_level())
+            && plan.neighbours.iter().all(|neighbours| !neighbours.is_empty())
+    }
+
+    /// Inserts a node by a plan that was made for the present graph, or adapted to it.
     pub fn insert(&mut self, vector: EncodedRef<'_>, plan: &Plan) -> u32 {
         let node = self.occupy(vector, plan.level);
         for (level, neighbours) in plan.neighbours.iter().enumerate().rev() {

@@ -18,6 +18,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+pub use insert::Plan;
 pub use links::Links;
 pub use search::{Near, Walk};
 
@@ -235,15 +236,20 @@ impl Graph {
     }
 
     /// Whether the maximum number of nodes is reached.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.free.is_empty() && self.end() >= u32::MAX - 1
     }
 
     /// Level of the next inserted node: each level is less frequent than the one below by the
     /// number of links per node, at most 16.
     pub fn next_level(&self) -> usize {
+        self.level_of(self.random.wrapping_add(RANDOM_STEP))
+    }
+
+    /// Level of a node by a number, which need not be random: it is mixed.
+    pub fn level_of(&self, number: u64) -> usize {
         let rarer = u64::from(self.shape.links.min(16)).next_power_of_two();
-        let mut drawn = mix(self.random.wrapping_add(RANDOM_STEP));
+        let mut drawn = mix(number);
         let mut level = 0;
         while level + 1 < LEVELS_MAX && drawn.is_multiple_of(rarer) {
             level += 1;

@@ -303,6 +303,11 @@ impl Walk {
         self.best.len() >= self.ef && self.best.peek().is_some_and(|last| distance > last.distance)
     }
 
+    /// Whether the walk ended since it had expanded as many nodes as it may.
+    pub fn is_exhausted(&self) -> bool {
+        self.budget == 0
+    }
+
     /// Number of nodes for the next step: greater if many are kept, so that [pauses](Walk::pause)
     /// take a bounded share of the time.
     pub fn nodes_at_once(&self, graph: &Graph, most: usize) -> usize {

@@ -2,6 +2,7 @@
 //!
 //! 32-bit floats are little-endian bytes without alignment.
 
+pub mod floats;
 pub mod planes;
 
 /// Sum of the products of 32-bit floats. Both are equally long, a multiple of 4 bytes.

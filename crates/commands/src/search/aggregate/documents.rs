@@ -120,7 +120,7 @@ impl Reader<'_, '_, '_> {
     /// The row of a document, with the index's values computed from the document.
     pub fn row(&mut self, plan: &Plan, key: &[u8], score: f64) -> Result<Option<Row>, Fail> {
         let mut row = empty_row(plan, key, score);
-        let schema = self.found.schema;
+        let Found { schema, vectors, .. } = self.found;
         let is_there = self.with_matching(key, |stored| {
             for &(field, slot) in &plan.columns {
                 let definition = &schema.fields[field];
@@ -133,6 +133,9 @@ impl Reader<'_, '_, '_> {
                     }
                 };
             }
+            for (distance, &slot) in vectors.distances.iter().zip(&plan.distances) {
+                row.values[slot] = stored.distance(schema, &distance.near).map(Value::Number);
+            }
         })?;
         Ok(is_there.then_some(row))
     }
@@ -140,10 +143,10 @@ impl Reader<'_, '_, '_> {
     /// Calls `work` with a document that matches; returns whether it does.
     fn with_matching(&mut self, key: &[u8], work: impl FnOnce(&Stored<'_>)) -> Result<bool, Fail> {
         self.ctx.pace(UNITS_PER_DOCUMENT)?;
-        let Found { schema, condition, paths, .. } = self.found;
+        let Found { schema, condition, vectors, paths, .. } = self.found;
         let mut matches = false;
         with_document(self.ctx, key, paths, |stored| {
-            matches = stored.matches(schema, condition);
+            matches = stored.matches(schema, condition) && stored.is_neighbour(schema, vectors);
             if matches {
                 work(stored);
             }

@@ -4,6 +4,7 @@ use crate::search::showing::Showing;
 use petrel_keyspace::Handle;
 use petrel_search::aggregate::pipeline::Pipeline;
 use petrel_search::index::condition::Condition;
+use petrel_search::index::distances::VectorQuery;
 use petrel_search::index::json::JsonPaths;
 use petrel_search::index::live::Live;
 use petrel_search::index::schema::Schema;
@@ -15,11 +16,12 @@ use std::time::{Duration, Instant};
 /// Keys of documents that a cursor reads later, with their scores.
 pub(super) type Keys = VecDeque<(Arc<[u8]>, f64)>;
 
-/// Schema and condition of the documents of a job, and how they are shown.
+/// Schema, condition and vectors of the documents of a job, and how they are shown.
 #[derive(Clone, Copy)]
 pub(super) struct Found<'f> {
     pub schema: &'f Schema,
     pub condition: &'f Condition,
+    pub vectors: &'f VectorQuery,
     /// Paths of the fields, of JSON documents.
     pub paths: Option<&'f JsonPaths>,
     pub showing: Showing,
@@ -60,6 +62,7 @@ pub(super) struct Job {
     /// Paths of the fields, of JSON documents.
     pub paths: Option<Arc<JsonPaths>>,
     pub condition: Condition,
+    pub vectors: Arc<VectorQuery>,
     pub db: u16,
     pub form: Form,
     /// Number of the cursor.

@@ -57,6 +57,7 @@ impl Job {
             schema: index.schema.clone(),
             paths: index.paths.clone(),
             condition: Condition::Nothing,
+            vectors: Arc::default(),
             db: ctx.db(),
             form: form(options, index),
             id: 0,
@@ -79,6 +80,7 @@ impl Job {
         let found = Found {
             schema: &self.schema,
             condition,
+            vectors: &self.vectors,
             paths: self.paths.as_deref(),
             showing: self.form.showing,
         };
@@ -136,6 +138,7 @@ impl Job {
             let found = Found {
                 schema: &self.schema,
                 condition: &self.condition,
+                vectors: &self.vectors,
                 paths: self.paths.as_deref(),
                 showing: self.form.showing,
             };
@@ -162,6 +165,7 @@ impl Job {
             let found = Found {
                 schema: &self.schema,
                 condition: &self.condition,
+                vectors: &self.vectors,
                 paths: self.paths.as_deref(),
                 showing: self.form.showing,
             };

@@ -9,10 +9,11 @@ use petrel_search::index::live::Suspension;
 use petrel_search::index::search::{Query, Run};
 use std::time::Instant;
 
-/// Rows of the index that a step walks at first, and at most: each may become a row of the
+/// Rows of the index that a step walks at first, at most and at least: each may become a row of the
 /// pipeline.
 const STEP_FIRST: u32 = 1024;
 const STEP_MAX: u32 = 16_384;
+const STEP_LEAST: u32 = 256;
 /// Time of a step that holds the index.
 const STEP_NANOS: u128 = 200_000;
 /// Rows between two looks at the time.
@@ -26,7 +27,8 @@ const ROWS_PER_LOOK: usize = 64;
 pub(super) fn run(ctx: &mut Ctx<'_>, job: &mut Job, query: &Query) -> Outcome {
     let live = job.live.clone();
     let plan = job.pipeline.plan.clone();
-    let mut len = STEP_FIRST;
+    let mut len = query.vectors.rows_in_time(STEP_FIRST);
+    let least = query.vectors.rows_in_time(STEP_LEAST);
     let mut run: Option<Run<'_>> = None;
     let mut suspension: Option<Suspension> = None;
     loop {
@@ -40,7 +42,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, job: &mut Job, query: &Query) -> Outcome {
         let is_over = current.step(&contents, len);
         let hits = current.take_hits();
         let takes_rows = job.takes_documents();
-        let mut columns = Columns::new(&plan, &contents, current.stamp());
+        let mut columns = Columns::new(&plan, &contents, &query.vectors, current.stamp());
         let rows: Vec<_> = match takes_rows {
             true => hits.iter().map(|hit| columns.row(hit, score(job, hit.score))).collect(),
             false => Vec::new(),
@@ -50,7 +52,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, job: &mut Job, query: &Query) -> Outcome {
         }
         drop(contents);
         let nanos = started.elapsed().as_nanos();
-        len = if nanos > STEP_NANOS { (len / 2).max(256) } else { (len * 2).min(STEP_MAX) };
+        len = if nanos > STEP_NANOS { (len / 2).max(least) } else { (len * 2).min(STEP_MAX) };
         ctx.pace(nanos as usize / 16)?;
         if !ctx.exec.yield_within_unless_busy() {
             return Err(ctx.exec.kept_out());

@@ -19,6 +19,8 @@ impl FieldStore {
             FieldStore::Tags(store) => store.set_listed(row, listed),
             FieldStore::Numbers(store) => store.set_listed(row, listed),
             FieldStore::Text(store) => store.set_listed(row, listed),
+            // Definitions have no vectors of JSON documents.
+            FieldStore::Vectors(store) => store.set(row, None),
         }
         if fits { Ok(()) } else { Err(Misfit) }
     }

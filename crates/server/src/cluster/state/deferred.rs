@@ -80,10 +80,10 @@ impl Deferred {
     }
 
     /// Lets a command wait; gives it back if too many do.
-    pub fn add(&mut self, now: Instant, forward: Forward) -> Result<(), Forward> {
+    pub fn add(&mut self, now: Instant, forward: Forward) -> Result<(), Box<Forward>> {
         let bytes = forward.call.args_bytes();
         if self.queue.len() >= DEFERRED_MAX || self.bytes + bytes > BYTES_MAX {
-            return Err(forward);
+            return Err(Box::new(forward));
         }
         self.bytes += bytes;
         self.queue.push_back((now, forward));

@@ -85,6 +85,9 @@ pub struct Membership {
     pub(in crate::cluster) figures: Figures,
     /// Commands of other members' clients that wait here.
     pub(in crate::cluster) waiters: Waiters,
+    /// Whether clients hear of changes of keys that this member does not own: all primaries tell of
+    /// them.
+    pub(in crate::cluster) tracks_away: AtomicBool,
     /// Waits ended here of other members' clients, with their replies.
     pub(in crate::cluster) ended: Mutex<Vec<(Tag, Vec<u8>)>>,
     /// Clients with commands blocked at other members.
@@ -218,6 +221,7 @@ impl Membership {
             marked: Mutex::default(),
             figures: Figures::default(),
             waiters: Waiters::default(),
+            tracks_away: AtomicBool::new(false),
             ended: Mutex::default(),
             away: Mutex::default(),
             ends: Mutex::default(),

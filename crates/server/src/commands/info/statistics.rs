@@ -30,7 +30,7 @@ pub fn stats(report: &mut Report<'_>) {
     let data = server.keyspace.stats();
     report.field("tracking_total_keys", data.tracked_keys);
     report.field("tracking_total_items", data.tracked_items);
-    report.field("tracking_total_prefixes", server.trackers.prefixes());
+    report.field("tracking_total_prefixes", server.trackers.prefixes().len());
     let shared = server.keyspace.schema_counts();
     report.field("hash_templates", shared.schemas);
     report.field("hash_template_keys", shared.keys);

@@ -5,7 +5,7 @@
 use super::delivery::News;
 use crate::client::Client;
 use crate::host::ServerHost;
-use crate::state::tracking::pending::{LastWriters, NOBODY};
+use crate::state::tracking::pending::{LastWriters, NOBODY, number_at};
 use crate::state::tracking::tracker::Tracker;
 use petrel_commands::acl::{Permissions, User};
 use petrel_keyspace::Reader;
@@ -19,7 +19,14 @@ impl ServerHost {
     pub(crate) fn send_broadcasts(&mut self) {
         self.invalidations.broadcast_keys = 0;
         for (prefix, changed) in mem::take(&mut self.invalidations.broadcasts) {
-            let listeners = self.server.trackers.listeners(&prefix);
+            let mut listeners = self.server.trackers.listeners(&prefix);
+            listeners.retain(|reader| match Tracker::of(reader).member() {
+                Some(node) => {
+                    self.broadcast_at(node, &changed);
+                    false
+                }
+                None => true,
+            });
             let changed_by = |id| changed.values().any(|&writer| writer == id);
             let (own, others): (Vec<_>, Vec<_>) = listeners.into_iter().partition(|reader| {
                 let tracker = Tracker::of(reader);
@@ -34,6 +41,14 @@ impl ServerHost {
             }
         }
         self.post_stale();
+    }
+
+    /// Tells another member of changed keys.
+    fn broadcast_at(&self, node: u16, changed: &LastWriters) {
+        let Some(own) = self.server.cluster.get() else { return };
+        for ((key, db), writer) in changed {
+            own.tell_changed((node, true), number_at(node, *writer), *db, key);
+        }
     }
 
     /// Sends changed keys to the listeners of their prefix, limited to the keys that their user may

@@ -3,9 +3,9 @@
 use crate::client::{Client, Flag};
 use crate::host::ServerHost;
 use crate::state::outbox::{Delivery, Form, Push, Recipient};
-use crate::state::tracking::pending::{Change, Invalidations, NOBODY};
+use crate::state::tracking::pending::{Change, Invalidations, NOBODY, number_at};
 use crate::state::tracking::tracker::Tracker;
-use petrel_keyspace::{Handle, Reader, ReaderId, Readers};
+use petrel_keyspace::{BatchInvalidations, Handle, Reader, ReaderId, Readers};
 use petrel_resp::{Protocol, Reply};
 use std::mem;
 use std::sync::Arc;
@@ -135,6 +135,7 @@ impl ServerHost {
     pub(crate) fn take_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
         let me = &self.client;
         let may_get_some = me.has(Flag::Tracking) || me.has(Flag::Redirected);
+        let writer = self.writer.unwrap_or(me.id);
         let Invalidations { waiting, routes, .. } = &mut self.invalidations;
         routes.refresh(&self.server.trackers);
         let held = &mut self.held;
@@ -149,7 +150,7 @@ impl ServerHost {
                     let write = |bytes: &mut Vec<u8>| write_key(name, bytes);
                     return held.stage(usize::from(route.worker), [route.to], Form::Resp3, write);
                 }
-                waiting.add(name, Some(readers), if by_client { me.id } else { NOBODY });
+                waiting.add(name, Some(readers), if by_client { writer } else { NOBODY });
             });
         if !is_taken {
             self.take_all_invalidations(ks, reply);
@@ -167,7 +168,9 @@ impl ServerHost {
     #[cold]
     fn take_all_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
         let mut taken = ks.take_invalidations();
+        self.leave_to_primaries(&mut taken);
         let me = &self.client;
+        let writer = self.writer.unwrap_or(me.id);
         let mut gets_some = taken.everything;
         if me.has(Flag::Tracking) || me.has(Flag::Redirected) {
             let readers = ks.keyspace().readers();
@@ -177,7 +180,7 @@ impl ServerHost {
                     let keys = taken.keys();
                     keys.filter(|key| key.readers.as_slice().iter().any(|&id| mine(id)))
                         .for_each(|key| tell_before_reply(key.key, reply));
-                    self.invalidations.take_in(&mut taken, me.id, |id| !mine(id));
+                    self.invalidations.take_in(&mut taken, writer, |id| !mine(id));
                 }
                 None => {
                     // Its own invalidations follow the reply. This connection may differ from the
@@ -190,7 +193,7 @@ impl ServerHost {
                 }
             }
         }
-        self.invalidations.take_in(&mut taken, me.id, |_| true);
+        self.invalidations.take_in(&mut taken, writer, |_| true);
         ks.recycle_invalidations(taken);
         if gets_some {
             self.note_push();
@@ -199,9 +202,38 @@ impl ServerHost {
 
     /// Takes what time or a limit has changed, and no connection.
     pub fn take_upkeep_invalidations(&mut self, ks: &mut Handle) {
+        self.take_invalidations_by(NOBODY, ks);
+    }
+
+    /// Takes what another member's command has changed for a client here, by its number.
+    pub(crate) fn take_invalidations_by(&mut self, writer: u64, ks: &mut Handle) {
         if ks.has_invalidations() {
-            self.invalidations.take_in(&mut ks.take_invalidations(), NOBODY, |_| true);
+            let mut taken = ks.take_invalidations();
+            self.leave_to_primaries(&mut taken);
+            self.invalidations.take_in(&mut taken, writer, |_| true);
         }
+    }
+
+    /// Drops broadcasts of keys of other members: these tell of their changes. Copies come and go
+    /// here though the key does not change.
+    fn leave_to_primaries(&self, taken: &mut BatchInvalidations) {
+        if !taken.broadcasts.is_empty()
+            && let Some(own) = self.server.cluster.get()
+        {
+            taken.broadcasts.retain(|broadcast| !own.hears_elsewhere(&broadcast.key));
+        }
+    }
+
+    /// A key of another member has changed whose prefix clients here track.
+    pub(crate) fn broadcast_changed(&mut self, writer: Option<u64>, db: u16, key: &[u8]) {
+        for prefix in self.server.trackers.prefixes_of(key) {
+            self.invalidations.add_broadcast(prefix, (key.into(), db), writer.unwrap_or(NOBODY));
+        }
+    }
+
+    /// Tells all tracking connections that any key may have changed.
+    pub(crate) fn invalidate_everything(&mut self) {
+        self.invalidations.waiting.add(b"", None, NOBODY);
     }
 
     /// Sends invalidations to connections that have read a key, once the command that changed it is
@@ -266,7 +298,12 @@ impl ServerHost {
         let mut first = None;
         let mut more = Vec::new();
         for reader in readers {
-            let Some(destination) = self.destination(Tracker::of(reader), writer) else { continue };
+            let tracker = Tracker::of(reader);
+            if let Some(node) = tracker.member() {
+                self.tell_member(node, writer, news);
+                continue;
+            }
+            let Some(destination) = self.destination(tracker, writer) else { continue };
             if destination.to.id() == self.client.id {
                 // A connection that several redirect to gets one for each.
                 self.push_own(news.push(destination.form));
@@ -284,6 +321,15 @@ impl ServerHost {
         more.sort_unstable_by_key(|to| (to.form as u8, to.worker));
         more.chunk_by(|a, b| (a.form, a.worker) == (b.form, b.worker))
             .for_each(|group| self.send_to(group, news));
+    }
+
+    /// Tells another member that keys changed which its clients have read.
+    #[cold]
+    fn tell_member(&self, node: u16, writer: u64, news: &News<'_>) {
+        let (Some(own), News::Keys(keys)) = (self.server.cluster.get(), news) else { return };
+        for key in *keys {
+            own.tell_changed((node, false), number_at(node, writer), 0, key);
+        }
     }
 
     /// The connection that gets a tracking connection's invalidations of what `writer` has changed:

@@ -11,6 +11,25 @@ const RETAINED_BYTES_MAX: usize = 16 * 1024;
 /// No connection: they are numbered from 1 on.
 pub(crate) const NOBODY: u64 = 0;
 
+/// Numbers of clients of other members have this bit, and their member's number below it.
+const AWAY: u64 = 1 << 63;
+const CLIENT_BITS: u32 = 48;
+
+/// Number of a client of another member of the cluster.
+pub(crate) fn away(node: u16, client: u64) -> u64 {
+    AWAY | u64::from(node) << CLIENT_BITS | client & ((1 << CLIENT_BITS) - 1)
+}
+
+/// Whether the number is one of these.
+pub(crate) fn is_away(number: u64) -> bool {
+    number & AWAY != 0
+}
+
+/// Number of a client at its own member, if `node` is that.
+pub(crate) fn number_at(node: u16, number: u64) -> Option<u64> {
+    (away(node, number) == number).then_some(number & ((1 << CLIENT_BITS) - 1))
+}
+
 /// Keys that a worker's commands have changed and for which no invalidation was sent yet.
 #[derive(Default)]
 pub struct Invalidations {
@@ -78,8 +97,13 @@ impl Invalidations {
             }
         });
         for Broadcast { prefix, key, db, by_client } in taken.broadcasts.drain(..) {
-            let keys = self.broadcasts.entry(prefix).or_default();
-            self.broadcast_keys += usize::from(keys.insert((key, db), writer(by_client)).is_none());
+            self.add_broadcast(prefix, (key, db), writer(by_client));
         }
+    }
+
+    /// Adds a changed key that begins with a tracked prefix.
+    pub(crate) fn add_broadcast(&mut self, prefix: Arc<[u8]>, key: (Arc<[u8]>, u16), writer: u64) {
+        let keys = self.broadcasts.entry(prefix).or_default();
+        self.broadcast_keys += usize::from(keys.insert(key, writer).is_none());
     }
 }

@@ -22,7 +22,8 @@ impl Route {
     fn to(reader: &Reader) -> Option<Route> {
         let tracker = Tracker::of(reader);
         let client = &tracker.client;
-        let is_direct = tracker.target().is_none() && client.has(Flag::Resp3);
+        let is_direct =
+            tracker.member().is_none() && tracker.target().is_none() && client.has(Flag::Resp3);
         is_direct.then(|| Route {
             reader: reader.id(),
             to: Recipient::of(client),

@@ -1,13 +1,15 @@
 //! The connections that track (`CLIENT TRACKING`), with the options of each.
 
+use super::pending::{away, is_away};
 use crate::client::{Client, Flag};
 use parking_lot::{Mutex, RwLock};
 use petrel_commands::{Session, Tracking, TrackingMode};
 use petrel_keyspace::{Keyspace, Reader};
+use petrel_net::{Endpoint, Slot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
 /// Bytes that a prefix takes at a connection that listens to it, beside its name: its places in the
@@ -27,6 +29,8 @@ pub struct Tracker {
     prefixes: Mutex<BTreeSet<Arc<[u8]>>>,
     /// Bytes that these take.
     prefix_bytes: AtomicU64,
+    /// The member of the cluster whose clients track, by its number. It has no connection here.
+    member: Option<u16>,
 }
 
 /// Options of `CLIENT TRACKING ON`.
@@ -67,6 +71,29 @@ impl Tracker {
         self.prefixes.lock().iter().cloned().collect()
     }
 
+    /// The member of the cluster that it stands for, by its number.
+    #[inline]
+    pub fn member(&self) -> Option<u16> {
+        self.member
+    }
+
+    /// Number among the listeners of a prefix.
+    fn number(&self) -> u64 {
+        self.member.map_or(self.client.id, |node| away(node, 0))
+    }
+
+    fn new(client: Arc<Client>, member: Option<u16>) -> Self {
+        Tracker {
+            client,
+            no_loop: AtomicBool::new(false),
+            redirects: AtomicBool::new(false),
+            target: Mutex::new(None),
+            prefixes: Mutex::default(),
+            prefix_bytes: AtomicU64::new(0),
+            member,
+        }
+    }
+
     fn configure(&self, options: &Options) {
         self.no_loop.store(options.no_loop, Relaxed);
         *self.target.lock() = options.target.clone();
@@ -80,7 +107,19 @@ pub struct Trackers {
     by_id: RwLock<HashMap<u64, Arc<Reader>>>,
     /// Readers of each prefix, by number.
     prefixes: RwLock<BTreeMap<Arc<[u8]>, Listeners>>,
+    /// Other members of the cluster, by their numbers.
+    members: RwLock<BTreeMap<u16, Member>>,
+    /// Classes of keyspace events that clients of any of them want.
+    member_events: AtomicU32,
     version: Version,
+}
+
+/// Another member of the cluster.
+struct Member {
+    /// Stands for the clients of the member that have read keys, or track prefixes.
+    reader: Arc<Reader>,
+    /// Classes of keyspace events that they want.
+    events: u32,
 }
 
 /// Grows whenever the receiver of a client's invalidations changes: on a cache line that is hardly
@@ -90,6 +129,11 @@ pub struct Trackers {
 struct Version(AtomicU64);
 
 type Listeners = BTreeMap<u64, Arc<Reader>>;
+
+/// Whether connections are among the listeners, whose numbers precede those of members.
+fn has_own(listeners: &Listeners) -> bool {
+    listeners.keys().next().is_some_and(|number| !is_away(*number))
+}
 
 impl Trackers {
     /// Number of tracking connections.
@@ -113,9 +157,79 @@ impl Trackers {
         self.version.0.fetch_add(1, Release);
     }
 
-    /// The number of prefixes with listeners.
-    pub fn prefixes(&self) -> usize {
-        self.prefixes.read().len()
+    /// The prefixes that clients here listen to, in order.
+    pub fn prefixes(&self) -> Vec<Arc<[u8]>> {
+        let all = self.prefixes.read();
+        let own = all.iter().filter(|(_, listeners)| has_own(listeners));
+        own.map(|(prefix, _)| prefix.clone()).collect()
+    }
+
+    /// The prefixes of a name that clients here listen to.
+    pub fn prefixes_of(&self, name: &[u8]) -> Vec<Arc<[u8]>> {
+        let all = self.prefixes.read();
+        let known = (0..=name.len()).filter_map(|len| all.get_key_value(&name[..len]));
+        known.filter(|(_, own)| has_own(own)).map(|(prefix, _)| prefix.clone()).collect()
+    }
+
+    /// The reader that stands for a member of the cluster.
+    pub fn of_member(&self, node: u16, keyspace: &Keyspace) -> Arc<Reader> {
+        if let Some(member) = self.members.read().get(&node) {
+            return member.reader.clone();
+        }
+        let mut members = self.members.write();
+        let member = members.entry(node).or_insert_with(|| {
+            let nobody = Client::new(0, 0, Slot::NOWHERE, 0, -1, Endpoint::Unix, Endpoint::Unix);
+            let reader = keyspace.add_reader(Tracker::new(Arc::new(nobody), Some(node)));
+            reader.listen(true);
+            Member { reader, events: 0 }
+        });
+        member.reader.clone()
+    }
+
+    /// Sets what clients of a member want to hear of.
+    pub fn set_interests(&self, node: u16, events: u32, prefixes: &[Vec<u8>], keyspace: &Keyspace) {
+        let reader = self.of_member(node, keyspace);
+        let tracker = Tracker::of(&reader);
+        let known = tracker.prefixes();
+        if !known.iter().map(|prefix| &prefix[..]).eq(prefixes.iter().map(Vec::as_slice)) {
+            self.forget_prefixes(tracker, keyspace);
+            self.listen(&reader, prefixes, keyspace);
+        }
+        self.change_members(|members| {
+            members.entry(node).and_modify(|member| member.events = events);
+        });
+    }
+
+    /// Removes a member that has left.
+    pub fn remove_member(&self, node: u16, keyspace: &Keyspace) {
+        let Some(Member { reader, .. }) = self.change_members(|members| members.remove(&node))
+        else {
+            return;
+        };
+        reader.listen(false);
+        keyspace.remove_reader(&reader);
+        self.forget_prefixes(Tracker::of(&reader), keyspace);
+    }
+
+    fn change_members<T>(&self, change: impl FnOnce(&mut BTreeMap<u16, Member>) -> T) -> T {
+        let mut members = self.members.write();
+        let changed = change(&mut members);
+        let events = members.values().fold(0, |all, member| all | member.events);
+        self.member_events.store(events, Release);
+        changed
+    }
+
+    /// Classes of keyspace events that clients of other members want.
+    #[inline]
+    pub fn member_events(&self) -> u32 {
+        self.member_events.load(Acquire)
+    }
+
+    /// The members whose clients want events of a class, as bits.
+    pub fn members_for(&self, class: u32) -> u64 {
+        let members = self.members.read();
+        let wanting = members.iter().filter(|(_, member)| member.events & class != 0);
+        wanting.fold(0, |all, (node, _)| all | 1 << node)
     }
 
     /// All of them.
@@ -158,7 +272,7 @@ impl Trackers {
             if listeners.is_empty() {
                 keyspace.add_prefix(prefix.clone());
             }
-            listeners.insert(tracker.client.id, reader.clone());
+            listeners.insert(tracker.number(), reader.clone());
             let bytes = PREFIX_BYTES + 2 * prefix.len() as u64;
             if tracker.prefixes.lock().insert(prefix) {
                 tracker.prefix_bytes.fetch_add(bytes, Relaxed);
@@ -175,7 +289,7 @@ impl Trackers {
         let mut all = self.prefixes.write();
         for prefix in prefixes {
             let Some(listeners) = all.get_mut(&prefix) else { continue };
-            listeners.remove(&tracker.client.id);
+            listeners.remove(&tracker.number());
             if listeners.is_empty() {
                 all.remove(&prefix);
                 keyspace.remove_prefix(&prefix);
@@ -195,14 +309,7 @@ impl Trackers {
         let reader = match &extras.tracking {
             Some(tracking) => tracking.reader.clone(),
             None => {
-                let reader = keyspace.add_reader(Tracker {
-                    client: client.clone(),
-                    no_loop: AtomicBool::new(false),
-                    redirects: AtomicBool::new(false),
-                    target: Mutex::new(None),
-                    prefixes: Mutex::default(),
-                    prefix_bytes: AtomicU64::new(0),
-                });
+                let reader = keyspace.add_reader(Tracker::new(client.clone(), None));
                 self.by_id.write().insert(client.id, reader.clone());
                 reader
             }
@@ -216,12 +323,13 @@ impl Trackers {
         client.set(Flag::Broadcast, broadcast);
         client.set(Flag::BrokenRedirect, false);
         reader.listen(!broadcast);
-        self.outdate();
         if broadcast {
             self.listen(&reader, &options.prefixes, keyspace);
         }
+        self.outdate();
         let (mode, redirects) = (options.mode, options.target.is_some());
-        extras.tracking = Some(Tracking { reader, mode, caching: false, redirects });
+        let writer = options.no_loop.then_some(client.id);
+        extras.tracking = Some(Tracking { reader, mode, caching: false, redirects, writer });
     }
 
     /// Turns tracking off for a connection, if it is on.
@@ -229,9 +337,9 @@ impl Trackers {
         let Some(extras) = session.extras.as_mut() else { return };
         let Some(tracking) = extras.tracking.take() else { return };
         tracking.reader.listen(false);
-        self.outdate();
         keyspace.remove_reader(&tracking.reader);
         self.forget_prefixes(Tracker::of(&tracking.reader), keyspace);
+        self.outdate();
         self.by_id.write().remove(&client.id);
         for flag in [Flag::Tracking, Flag::Broadcast, Flag::BrokenRedirect] {
             client.set(flag, false);

@@ -1,0 +1,150 @@
+//! What clients here want to hear of changes that other members make: prefixes of keys
+//! (`CLIENT TRACKING ... BCAST`) and keyspace events. Members are told it while there is any.
+
+use super::agent::Agent;
+use super::machine::Machine;
+use crate::state::pubsub::ChannelKind;
+use crate::state::tracking::pending::NOBODY;
+use petrel_cluster::wire::Texts;
+use petrel_cluster::{Identity, NodeSet, View};
+use petrel_commands::{Session, Tracking, TrackingMode};
+use petrel_keyspace::Key;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Release;
+
+/// What other members were told.
+#[derive(Default)]
+pub(super) struct Interests {
+    /// Classes of keyspace events.
+    events: u32,
+    /// Prefixes, in order.
+    prefixes: Vec<Arc<[u8]>>,
+    /// Version of the trackers that these are of.
+    version: u64,
+    /// Members that were told.
+    told: NodeSet,
+    /// The other members of the view.
+    others: NodeSet,
+    /// Those that are primaries.
+    primaries: NodeSet,
+    /// Members that know interests when that was last noted.
+    knowing: NodeSet,
+}
+
+impl Interests {
+    fn is_empty(&self) -> bool {
+        self.events == 0 && self.prefixes.is_empty()
+    }
+
+    /// Takes over the members of a view that follows one with `former` members.
+    pub fn note_view(&mut self, me: Identity, former: &[Identity], view: &View) {
+        let is_gone = |member: &&Identity| view.member(member.node) != Some(**member);
+        let gone: NodeSet = former.iter().filter(is_gone).map(|member| member.node).collect();
+        self.told.0 &= !gone.0;
+        let members = view.members.iter().map(|member| member.node);
+        self.others = members.collect::<NodeSet>().without(me.node);
+        let primaries = view.slots.ranges().iter().filter_map(|range| range.owners.first());
+        self.primaries = primaries.copied().collect::<NodeSet>().without(me.node);
+    }
+}
+
+impl Agent {
+    /// Tells other members what clients here want to hear of, if that has changed. Commands that
+    /// are forwarded later follow.
+    pub(super) fn attend_interests(&mut self) {
+        let host = &self.machine.host;
+        let is_silent = host.server.channels.is_silent(ChannelKind::Channel);
+        let events = if is_silent { 0 } else { host.config.notify_keyspace_events.wanted() };
+        let trackers = &host.server.trackers;
+        let version = trackers.version();
+        let own = &mut self.interests;
+        let mut is_new = std::mem::replace(&mut own.events, events) != events;
+        if std::mem::replace(&mut own.version, version) != version {
+            let prefixes = trackers.prefixes();
+            is_new |= prefixes != own.prefixes;
+            own.prefixes = prefixes;
+        }
+        let knowing = self.node.knows_interests();
+        let mut to = NodeSet::default();
+        if is_new {
+            to = std::mem::take(&mut own.told);
+        }
+        if !own.is_empty() {
+            let untold = own.others.0 & knowing.0 & !own.told.0;
+            own.told.0 |= untold;
+            to.0 |= untold;
+        }
+        to.0 &= own.others.0;
+        if to != NodeSet::default() {
+            let prefixes = own.prefixes.iter().map(|prefix| &prefix[..]);
+            self.node.tell_interests(to, own.events.into(), prefixes);
+        }
+        if knowing != self.interests.knowing {
+            self.note_tracking();
+        }
+    }
+
+    /// Notes whether all primaries tell of changes. Called before any command is executed in a view.
+    pub(super) fn note_tracking(&mut self) {
+        self.interests.knowing = self.node.knows_interests();
+        let all_know = self.interests.knowing.includes(self.interests.primaries);
+        self.membership.tracks_away.store(all_know, Release);
+    }
+
+    /// A new view is in force: members may have left. Clients are told if they may have missed
+    /// changes of what they have read.
+    pub(super) fn note_readers(&mut self, former: &[Identity], has_missed: bool) {
+        let view = self.node.view();
+        let server = &self.machine.host.server;
+        for gone in former.iter().filter(|member| view.member(member.node) != Some(**member)) {
+            server.trackers.remove_member(gone.node.0, &server.keyspace);
+        }
+        if has_missed && !server.trackers.is_empty() {
+            self.machine.host.invalidate_everything();
+        }
+    }
+}
+
+impl Machine {
+    pub(super) fn set_interests(&mut self, from: Identity, events: u64, prefixes: Texts<'_>) {
+        let server = &self.host.server;
+        let prefixes: Vec<Vec<u8>> = prefixes.iter().map(<[u8]>::to_vec).collect();
+        let keyspace = &server.keyspace;
+        server.trackers.set_interests(from.node.0, events as u32, &prefixes, keyspace);
+        // Commands of the member follow in the same turn.
+        self.host.begin_turn();
+    }
+
+    /// Invalidates a key that another member has changed.
+    pub(super) fn invalidate_away(
+        &mut self,
+        is_broadcast: bool,
+        writer: Option<u64>,
+        db: u16,
+        name: &[u8],
+    ) {
+        if is_broadcast {
+            return self.host.broadcast_changed(writer, db, name);
+        }
+        self.attribute(None);
+        let ks = &mut self.exec.ks;
+        ks.enter();
+        ks.invalidate_read(Key { bytes: name, hash: ks.hash(name) });
+        ks.exit();
+        self.attribute(writer);
+    }
+
+    /// Attributes the pending invalidations to a client here.
+    pub(super) fn attribute(&mut self, writer: Option<u64>) {
+        self.host.take_invalidations_by(writer.unwrap_or(NOBODY), &mut self.exec.ks);
+    }
+
+    /// Lets what a session reads be remembered for a member.
+    pub(super) fn track_for(&self, origin: Identity, session: &mut Session) {
+        let server = &self.host.server;
+        let reader = server.trackers.of_member(origin.node.0, &server.keyspace);
+        let (caching, redirects, writer) = (false, false, None);
+        let mode = TrackingMode::All;
+        session.extras_mut().tracking = Some(Tracking { reader, mode, caching, redirects, writer });
+    }
+}
