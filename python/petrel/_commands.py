@@ -175,6 +175,10 @@ _FT_EXPLAINCLI = Command("FT.EXPLAINCLI", "Value")
 _FT_INFO = Command("FT.INFO", "Value")
 _FT_SEARCH = Command("FT.SEARCH", "Value")
 _FT_SPELLCHECK = Command("FT.SPELLCHECK", "Value")
+_FT_SUGADD = Command("FT.SUGADD", "i64")
+_FT_SUGDEL = Command("FT.SUGDEL", "bool")
+_FT_SUGGET = Command("FT.SUGGET", "Value")
+_FT_SUGLEN = Command("FT.SUGLEN", "i64")
 _FT_SYNDUMP = Command("FT.SYNDUMP", "Value")
 _FT_SYNUPDATE = Command("FT.SYNUPDATE", "()")
 _FT_TAGVALS = Command("FT.TAGVALS", "Value")
@@ -1625,6 +1629,43 @@ class Commands(RedisPyCommands):
             call += ("DIALECT",)
             call.append(dialect)
         return self._run(_FT_SPELLCHECK, *call)
+
+    def ft_sugadd(self, name, string, score, *, incr=False, payload=None):
+        """``FT.SUGADD key string score [INCR] [PAYLOAD payload]``: Adds a term to suggestions."""
+        call = []
+        call.append(name)
+        call.append(string)
+        call.append(score)
+        if incr:
+            call += ("INCR",)
+        if payload is not None:
+            call += ("PAYLOAD",)
+            call.append(payload)
+        return self._run(_FT_SUGADD, *call)
+
+    def ft_sugdel(self, name, string):
+        """``FT.SUGDEL key string``: Removes a term from suggestions."""
+        return self._run(_FT_SUGDEL, name, string)
+
+    def ft_sugget(self, name, prefix, *, fuzzy=False, withscores=False, withpayloads=False, max=None):
+        """``FT.SUGGET key prefix [FUZZY] [WITHSCORES] [WITHPAYLOADS] [MAX max]``: Returns the best suggestions that begin with a prefix."""
+        call = []
+        call.append(name)
+        call.append(prefix)
+        if fuzzy:
+            call += ("FUZZY",)
+        if withscores:
+            call += ("WITHSCORES",)
+        if withpayloads:
+            call += ("WITHPAYLOADS",)
+        if max is not None:
+            call += ("MAX",)
+            call.append(max)
+        return self._run(_FT_SUGGET, *call)
+
+    def ft_suglen(self, name):
+        """``FT.SUGLEN key``: Returns the number of suggestions."""
+        return self._run(_FT_SUGLEN, name)
 
     def ft_syndump(self, index):
         """``FT.SYNDUMP index``: Returns the words of an index that have synonyms, with their groups."""

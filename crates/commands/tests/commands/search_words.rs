@@ -187,7 +187,7 @@ fn suggestions_complete_prefixes() {
         FT.SUGADD k hell 1 PAYLOAD p => 4
         FT.SUGADD k hell 2 => 4
         FT.SUGGET k hell WITHPAYLOADS MAX 1 => ["hell" "p"]
-        TYPE k => +trietype0
+        TYPE k => trietype0
         OBJECT ENCODING k => "raw"
         COPY k copy => 1
         FT.SUGDEL copy x => 1
@@ -207,7 +207,7 @@ fn suggestions_complete_prefixes() {
     assert!(matches!(used, petrel_resp::Value::Integer(bytes) if bytes > 200), "{used:?}");
     client.resp3().follow(
         r#"
-        FT.SUGGET k hell WITHSCORES MAX 1 => ["hell" Double(2147483648)]
+        FT.SUGGET k hell WITHSCORES MAX 1 => ["hell" Double(2147483648.0)]
         "#,
     );
 }
