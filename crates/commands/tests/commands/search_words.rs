@@ -181,7 +181,7 @@ fn suggestions_complete_prefixes() {
         FT.SUGGET k hel MAX => MAX: Expected an argument, but none provided
         FT.SUGGET k hel FOO => Unrecognized argument: FOO
         FT.SUGADD k Hello 7 => 5
-        FT.SUGGET k hello WITHSCORES MAX 2 => ["Hello" "2147483648" "hello" "2147483648"]
+        FT.SUGGET k hello WITHSCORES MAX 2 => ["hello" "2147483648" "Hello" "7"]
         FT.SUGDEL k HELLO => 0
         FT.SUGDEL k Hello => 1
         FT.SUGADD k hell 1 PAYLOAD p => 4

@@ -71,12 +71,11 @@ fn score(
     begins: bool,
 ) -> f32 {
     let len = text.chars().count();
-    // A term counts as the prefix itself if it differs in the last character only.
-    let differs_at_end = || {
-        let same = text.chars().zip(prefix).take_while(|(a, b)| a == *b).count();
-        len > 1 && same + 1 >= len
-    };
-    let is_exact = len == prefix.len() && (begins || differs_at_end());
+    // A term in lower case counts as the prefix itself, with FUZZY too if it differs at its end.
+    let own = String::from_utf8_lossy(suggestion.term());
+    let same = own.chars().zip(prefix).take_while(|(a, b)| a == *b).count();
+    let is_same = if begins { same == len } else { len > 1 && same + 1 >= len };
+    let is_exact = len == prefix.len() && is_same;
     let score = f64::from(if is_exact { EXACT } else { suggestion.score });
     let near = if begins { 1.0 } else { (-2f64).exp() };
     (score * near / ((1 + len.abs_diff(prefix_bytes)) as f64).sqrt()) as f32
