@@ -71,10 +71,10 @@ fn score(
     begins: bool,
 ) -> f32 {
     let len = text.chars().count();
-    // A term in lower case counts as the prefix itself, with FUZZY too if it differs at its end.
+    // A term counts as the prefix itself if all but its last character are the same, in their case.
     let own = String::from_utf8_lossy(suggestion.term());
     let same = own.chars().zip(prefix).take_while(|(a, b)| a == *b).count();
-    let is_same = if begins { same == len } else { len > 1 && same + 1 >= len };
+    let is_same = same + 1 >= len && (begins || len > 1);
     let is_exact = len == prefix.len() && is_same;
     let score = f64::from(if is_exact { EXACT } else { suggestion.score });
     let near = if begins { 1.0 } else { (-2f64).exp() };
