@@ -174,6 +174,11 @@ _FT_EXPLAIN = Command("FT.EXPLAIN", "Value")
 _FT_EXPLAINCLI = Command("FT.EXPLAINCLI", "Value")
 _FT_INFO = Command("FT.INFO", "Value")
 _FT_SEARCH = Command("FT.SEARCH", "Value")
+_FT_SPELLCHECK = Command("FT.SPELLCHECK", "Value")
+_FT_SUGADD = Command("FT.SUGADD", "i64")
+_FT_SUGDEL = Command("FT.SUGDEL", "bool")
+_FT_SUGGET = Command("FT.SUGGET", "Value")
+_FT_SUGLEN = Command("FT.SUGLEN", "i64")
 _FT_SYNDUMP = Command("FT.SYNDUMP", "Value")
 _FT_SYNUPDATE = Command("FT.SYNUPDATE", "()")
 _FT_TAGVALS = Command("FT.TAGVALS", "Value")
@@ -1515,8 +1520,8 @@ class Commands(RedisPyCommands):
         """``FT.INFO index``: Returns the definition of an index and figures about it."""
         return self._run(_FT_INFO, index)
 
-    def ft_search(self, index, query, *, nocontent=False, verbatim=False, nostopwords=False, withscores=False, withpayloads=False, withsortkeys=False, filter=None, geofilter=None, inkeys=None, infields=None, return_=None, slop=None, timeout=None, inorder=False, language=None, expander=None, scorer=None, explainscore=False, payload=None, sortby=None, asc=False, desc=False, limit=None, params=None, dialect=None):
-        """``FT.SEARCH index query [NOCONTENT] [VERBATIM] [NOSTOPWORDS] [WITHSCORES] [WITHPAYLOADS] [WITHSORTKEYS] [FILTER numeric-field min max] [GEOFILTER geo-field lon lat radius unit] [INKEYS count key [key ...]] [INFIELDS count field [field ...]] [RETURN count identifier [identifier ...]] [SLOP slop] [TIMEOUT timeout] [INORDER] [LANGUAGE language] [EXPANDER expander] [SCORER scorer] [EXPLAINSCORE] [PAYLOAD payload] [SORTBY sortby [ASC | DESC]] [LIMIT offset num] [PARAMS nargs values [values ...]] [DIALECT dialect]``: Returns documents of an index that match a query."""
+    def ft_search(self, index, query, *, nocontent=False, verbatim=False, nostopwords=False, withscores=False, withpayloads=False, withsortkeys=False, filter=None, geofilter=None, inkeys=None, infields=None, return_=None, summarize=False, fields=None, frags=None, len=None, separator=None, highlight=False, fields2=None, tags=None, slop=None, timeout=None, inorder=False, language=None, expander=None, scorer=None, explainscore=False, payload=None, sortby=None, asc=False, desc=False, limit=None, params=None, dialect=None):
+        """``FT.SEARCH index query [NOCONTENT] [VERBATIM] [NOSTOPWORDS] [WITHSCORES] [WITHPAYLOADS] [WITHSORTKEYS] [FILTER numeric-field min max] [GEOFILTER geo-field lon lat radius unit] [INKEYS count key [key ...]] [INFIELDS count field [field ...]] [RETURN count identifier [identifier ...]] [SUMMARIZE [FIELDS count field [field ...]] [FRAGS num] [LEN fragsize] [SEPARATOR separator]] [HIGHLIGHT [FIELDS count field [field ...]] [TAGS open close]] [SLOP slop] [TIMEOUT timeout] [INORDER] [LANGUAGE language] [EXPANDER expander] [SCORER scorer] [EXPLAINSCORE] [PAYLOAD payload] [SORTBY sortby [ASC | DESC]] [LIMIT offset num] [PARAMS nargs values [values ...]] [DIALECT dialect]``: Returns documents of an index that match a query."""
         call = []
         call.append(index)
         call.append(query)
@@ -1547,6 +1552,28 @@ class Commands(RedisPyCommands):
         if return_ is not None:
             call += ("RETURN",)
             call += _values(return_)
+        if summarize:
+            call += ("SUMMARIZE",)
+        if fields is not None:
+            call += ("FIELDS",)
+            call += _values(fields)
+        if frags is not None:
+            call += ("FRAGS",)
+            call.append(frags)
+        if len is not None:
+            call += ("LEN",)
+            call.append(len)
+        if separator is not None:
+            call += ("SEPARATOR",)
+            call.append(separator)
+        if highlight:
+            call += ("HIGHLIGHT",)
+        if fields2 is not None:
+            call += ("FIELDS",)
+            call += _values(fields2)
+        if tags is not None:
+            call += ("TAGS",)
+            call += _values(tags)
         if slop is not None:
             call += ("SLOP",)
             call.append(slop)
@@ -1586,6 +1613,59 @@ class Commands(RedisPyCommands):
             call += ("DIALECT",)
             call.append(dialect)
         return self._run(_FT_SEARCH, *call)
+
+    def ft_spellcheck(self, index, query, *, distance=None, terms=None, dialect=None):
+        """``FT.SPELLCHECK index query [DISTANCE distance] [TERMS <INCLUDE | EXCLUDE> dictionary] [DIALECT dialect]``: Returns terms of an index and of dictionaries that are close to unknown words of a query."""
+        call = []
+        call.append(index)
+        call.append(query)
+        if distance is not None:
+            call += ("DISTANCE",)
+            call.append(distance)
+        if terms is not None:
+            call += ("TERMS",)
+            call += _values(terms)
+        if dialect is not None:
+            call += ("DIALECT",)
+            call.append(dialect)
+        return self._run(_FT_SPELLCHECK, *call)
+
+    def ft_sugadd(self, name, string, score, *, incr=False, payload=None):
+        """``FT.SUGADD key string score [INCR] [PAYLOAD payload]``: Adds a term to suggestions."""
+        call = []
+        call.append(name)
+        call.append(string)
+        call.append(score)
+        if incr:
+            call += ("INCR",)
+        if payload is not None:
+            call += ("PAYLOAD",)
+            call.append(payload)
+        return self._run(_FT_SUGADD, *call)
+
+    def ft_sugdel(self, name, string):
+        """``FT.SUGDEL key string``: Removes a term from suggestions."""
+        return self._run(_FT_SUGDEL, name, string)
+
+    def ft_sugget(self, name, prefix, *, fuzzy=False, withscores=False, withpayloads=False, max=None):
+        """``FT.SUGGET key prefix [FUZZY] [WITHSCORES] [WITHPAYLOADS] [MAX max]``: Returns the best suggestions that begin with a prefix."""
+        call = []
+        call.append(name)
+        call.append(prefix)
+        if fuzzy:
+            call += ("FUZZY",)
+        if withscores:
+            call += ("WITHSCORES",)
+        if withpayloads:
+            call += ("WITHPAYLOADS",)
+        if max is not None:
+            call += ("MAX",)
+            call.append(max)
+        return self._run(_FT_SUGGET, *call)
+
+    def ft_suglen(self, name):
+        """``FT.SUGLEN key``: Returns the number of suggestions."""
+        return self._run(_FT_SUGLEN, name)
 
     def ft_syndump(self, index):
         """``FT.SYNDUMP index``: Returns the words of an index that have synonyms, with their groups."""

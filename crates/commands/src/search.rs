@@ -9,6 +9,7 @@
 //! | `manage` | dropping, listing, aliases, tags |
 //! | `query` | options of `FT.SEARCH`, its run |
 //! | `words` | words of a query, and the options about them |
+//! | `highlight` | marks and summaries of texts |
 //! | `vectors` | nearest neighbours in the result |
 //! | `stored` | documents of keys: hashes, and JSON values by path |
 //! | `showing` | form of the values of JSON documents |
@@ -16,6 +17,8 @@
 //! | `reply` | replies of `FT.SEARCH` |
 //! | `aggregate` | `FT.AGGREGATE`, `FT.CURSOR` |
 //! | `dictionaries`, `synonyms` | `FT.DICT*`, `FT.SYN*` |
+//! | `spellcheck` | `FT.SPELLCHECK` |
+//! | `suggest` | `FT.SUG*` |
 //! | `settings` | settings (`search-*`) |
 //! | `info` | `FT.INFO` |
 
@@ -25,6 +28,7 @@ mod create;
 mod definitions;
 mod dictionaries;
 mod follow;
+mod highlight;
 mod info;
 mod load;
 mod manage;
@@ -33,8 +37,10 @@ mod query;
 mod reply;
 mod settings;
 mod showing;
+mod spellcheck;
 mod state;
 mod stored;
+mod suggest;
 mod synonyms;
 mod vector_field;
 mod vectors;
@@ -68,6 +74,11 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::FT_DICTDUMP, dictionaries::dump).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_SYNUPDATE, synonyms::update).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_SYNDUMP, synonyms::dump).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_SPELLCHECK, spellcheck::check).locking(Locks::Itself),
+    CommandSpec::new(&meta::FT_SUGADD, suggest::add),
+    CommandSpec::new(&meta::FT_SUGGET, suggest::get),
+    CommandSpec::new(&meta::FT_SUGDEL, suggest::delete),
+    CommandSpec::new(&meta::FT_SUGLEN, suggest::len),
     CommandSpec::new(&meta::FT_EXPLAIN, query::explain).locking(Locks::Itself),
     CommandSpec::new(&meta::FT_EXPLAINCLI, query::explain_lines).locking(Locks::Itself),
 ];

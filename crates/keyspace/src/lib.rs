@@ -106,6 +106,14 @@ pub mod t_digest {
     pub use petrel_sketch::t_digest::{COMPRESSION_MAX, Overflow, TDigest};
 }
 
+/// Suggestions.
+pub mod suggestions {
+    pub use crate::structures::suggestions::change::{put, remove};
+    pub use crate::structures::suggestions::rdb::TYPE;
+    pub use crate::structures::suggestions::search::Wanted;
+    pub use crate::structures::suggestions::{Suggestion, Suggestions, valid_term};
+}
+
 /// Collections, by type.
 pub mod types {
     pub use crate::structures::form::{Type, WrongType};

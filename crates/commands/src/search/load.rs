@@ -12,9 +12,10 @@ use petrel_json::{Path, Value as Json};
 use petrel_keyspace::{HashRef, Keyspace};
 use petrel_search::aggregate::value::Value;
 use petrel_search::index::json::JsonPaths;
-use petrel_search::index::schema::{FieldKind, Schema, parse_number};
+use petrel_search::index::schema::{Field, FieldKind, Schema, parse_number};
 use petrel_search::index::search::{Found, Hit, SortKey};
 use petrel_search::query::{Explanation, hamming};
+use petrel_search::text::Language;
 use std::ops::Range;
 
 /// Work units of reading a hit.
@@ -54,9 +55,23 @@ pub(super) struct Loader {
     pub results: Vec<Loaded>,
     /// Names and values of all results.
     bytes: Vec<u8>,
-    fields: Vec<(Range<usize>, Part)>,
+    fields: Vec<Entry>,
     /// Paths of `RETURN` that are no fields of the index.
     paths: Vec<Option<Path>>,
+    /// Where the value begins that is being written.
+    begun: usize,
+    /// Whether texts are marked or summarized later.
+    marks_texts: bool,
+}
+
+/// A field of a result.
+struct Entry {
+    name: Range<usize>,
+    part: Part,
+    /// Number of the field in the index, if it is one.
+    field: Option<u16>,
+    /// Language of the document, if it states one.
+    language: Option<Language>,
 }
 
 /// The value of a field of a result.
@@ -90,13 +105,48 @@ impl Loader {
     /// Names and values of a result.
     pub fn fields(&self, result: &Loaded) -> impl ExactSizeIterator<Item = (&[u8], Shown<'_>)> {
         let fields = self.fields[result.fields.clone()].iter();
-        fields.map(|(name, part)| {
-            let shown = match part {
+        fields.map(|entry| {
+            let shown = match &entry.part {
                 Part::Bytes(bytes) => Shown::Bytes(&self.bytes[bytes.clone()]),
                 Part::Value(value) => Shown::Value(value),
             };
-            (&self.bytes[name.clone()], shown)
+            (&self.bytes[entry.name.clone()], shown)
         })
+    }
+
+    /// Number of values of all results.
+    pub fn values(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The field of a value, if it is one of the index.
+    pub fn field_of(&self, at: usize) -> Option<usize> {
+        self.fields[at].field.map(usize::from)
+    }
+
+    /// The language that the document of a value states.
+    pub fn language_of(&self, at: usize) -> Option<Language> {
+        self.fields[at].language
+    }
+
+    /// A value, if it is a text.
+    pub fn text(&self, at: usize) -> Option<&[u8]> {
+        match &self.fields[at].part {
+            Part::Bytes(bytes) => Some(&self.bytes[bytes.clone()]),
+            Part::Value(Value::Text(text)) => Some(text),
+            Part::Value(_) => None,
+        }
+    }
+
+    /// Bytes to which another value is added.
+    pub fn begin_value(&mut self) -> &mut Vec<u8> {
+        self.begun = self.bytes.len();
+        &mut self.bytes
+    }
+
+    /// Replaces a value by the one that was added.
+    pub fn end_value(&mut self, at: usize) {
+        self.fields[at].part = Part::Bytes(self.begun..self.bytes.len());
     }
 
     /// Reads the results of the page.
@@ -107,6 +157,7 @@ impl Loader {
         found: &Found,
     ) -> Outcome {
         let options = searched.options;
+        self.marks_texts = options.highlights.is_any();
         let keyspace = ctx.exec.ks.keyspace().clone();
         let paths = searched.index.paths.clone();
         if paths.is_some() {
@@ -168,6 +219,11 @@ impl Loader {
                 self.all_fields(hash, options.sort.map(|(name, _)| name), schema);
             }
         }
+        if let Some(name) = &schema.documents.language_field {
+            let mut language = None;
+            read(hash, name, &mut |value| language = Language::of(value));
+            self.fields[start..].iter_mut().for_each(|value| value.language = language);
+        }
         let payload = schema.documents.payload_field.as_deref().and_then(|name| {
             let mut payload = None;
             read(hash, name, &mut |value: &[u8]| {
@@ -179,19 +235,25 @@ impl Loader {
         self.results.push(Loaded { payload, ..Loaded::of(hit, fields) });
     }
 
-    fn push(&mut self, name: &[u8], value: &[u8]) {
+    fn push(&mut self, name: &[u8], value: &[u8], field: Option<usize>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.fields.push((start..middle, Part::Bytes(middle..self.bytes.len())));
+        let part = Part::Bytes(middle..self.bytes.len());
+        self.push_part(start..middle, part, field);
     }
 
-    fn push_value(&mut self, name: &[u8], value: Option<Value>) {
+    fn push_part(&mut self, name: Range<usize>, part: Part, field: Option<usize>) {
+        let field = field.and_then(|field| u16::try_from(field).ok());
+        self.fields.push(Entry { name, part, field, language: None });
+    }
+
+    fn push_value(&mut self, name: &[u8], value: Option<Value>, field: Option<usize>) {
         let Some(value) = value else { return };
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
-        self.fields.push((start..self.bytes.len(), Part::Value(value)));
+        self.push_part(start..self.bytes.len(), Part::Value(value), field);
     }
 
     fn take_json(
@@ -217,7 +279,7 @@ impl Loader {
                         (_, Some(Some(path))) => path_value(path, root, showing),
                         _ => None,
                     };
-                    self.push_value(name, value);
+                    self.push_value(name, value, schema.field(source));
                 }
             }
             None => {
@@ -228,9 +290,9 @@ impl Loader {
                         true => sorted_value(own, root),
                         false => field_value(own, root, showing),
                     };
-                    self.push_value(name, value);
+                    self.push_value(name, value, schema.field(name));
                 }
-                self.push_value(ROOT, whole(root, showing));
+                self.push_value(ROOT, whole(root, showing), None);
             }
         }
         self.results.push(Loaded::of(hit, start..self.fields.len()));
@@ -247,7 +309,7 @@ impl Loader {
         let schema = &searched.index.schema;
         let distance = searched.vectors.distances.get(number);
         if let Some(distance) = distance.and_then(|it| stored.distance(schema, &it.near)) {
-            self.push(name, returned_number(distance).as_bytes());
+            self.push(name, returned_number(distance).as_bytes(), None);
         }
     }
 
@@ -259,30 +321,34 @@ impl Loader {
         field: &[u8],
         name: &[u8],
     ) {
-        let definition = schema.field(field).map(|number| &schema.fields[number]);
+        let known = schema.field(field);
+        let definition = known.map(|number| &schema.fields[number]);
         if field == b"__key" && definition.is_none() {
-            return self.push(name, &hit.key);
+            return self.push(name, &hit.key, None);
         }
         let source = definition.map_or(field, |definition| &definition.source);
         let is_number = definition.is_some_and(|definition| definition.kind == FieldKind::Number);
         read(hash, source, &mut |value| match parse_number(value) {
-            Some(number) if is_number => self.push(name, returned_number(number).as_bytes()),
-            _ => self.push(name, value),
+            Some(number) if is_number => self.push(name, returned_number(number).as_bytes(), None),
+            _ => self.push(name, value, known),
         });
     }
 
     /// All fields of a hash, that by which results are sorted first.
     fn all_fields(&mut self, hash: &HashRef<'_>, sort: Option<&[u8]>, schema: &Schema) {
-        let sort = sort.and_then(|name| schema.field(name));
-        let sort = sort.map(|number| &schema.fields[number]);
+        let sorted = sort.and_then(|name| schema.field(name));
+        let sort = sorted.map(|number| &schema.fields[number]);
         if let Some(sort) = sort {
-            read(hash, &sort.source, &mut |value| self.push(&sort.name, value));
+            read(hash, &sort.source, &mut |value| self.push(&sort.name, value, sorted));
         }
         let (mut name_scratch, mut scratch) = (itoa::Buffer::new(), itoa::Buffer::new());
         hash.each(&mut |field| {
             let name = field.name.bytes(&mut name_scratch);
             if sort.is_none_or(|sort| *sort.source != *name) {
-                self.push(name, field.value.bytes(&mut scratch));
+                let is_it = |known: &Field| known.is_text() && *known.source == *name;
+                let known = self.marks_texts.then(|| schema.fields.iter().position(is_it));
+                let known = known.flatten();
+                self.push(name, field.value.bytes(&mut scratch), known);
             }
         });
     }

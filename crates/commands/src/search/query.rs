@@ -5,6 +5,7 @@ use crate::fail::{Fail, Outcome};
 use crate::numbers::double;
 use crate::search::arguments::Arguments;
 use crate::search::create::is_language;
+use crate::search::highlight::{Highlights, change_texts};
 use crate::search::load::{Loader, Returned, load_payload_scores, load_sorted};
 use crate::search::open::{OpenIndex, name_argument, open};
 use crate::search::reply;
@@ -47,7 +48,7 @@ pub(super) struct Options<'a> {
     /// The payload that `SCORER HAMMING` compares those of documents with.
     pub payload: Option<&'a [u8]>,
     words: WordOptions<'a>,
-    highlights: Option<&'static str>,
+    pub highlights: Highlights<'a>,
     pub returned: Option<Vec<Returned<'a>>>,
     pub sort: Option<(&'a [u8], bool)>,
     pub offset: usize,
@@ -79,6 +80,7 @@ pub(super) fn search(ctx: &mut Ctx<'_>) -> Outcome {
     options.check_index(&index)?;
     let parsed = parse(text, &options, &index)?;
     let order = order(&options, &index.schema, &parsed.vectors)?;
+    options.highlights.check(&index.schema, options.returned.as_deref())?;
     let condition = resolve(&parsed, &options, &index, order)?;
     let vectors = parsed.vectors;
     let mut searched = Searched { index: &index, options: &options, condition, order, vectors };
@@ -157,9 +159,6 @@ pub(super) fn resolve(
     let Some(rules) = index.rules().filter(|_| has_scores) else {
         return Condition::of(tree, &index.schema).map_err(fail);
     };
-    if let Some(option) = options.highlights {
-        return Err(Fail::new(format!("ERR {option} is not supported yet")));
-    }
     let words = WordsOptions {
         scorer: options.scorer.map(|named| named.scorer).unwrap_or_default(),
         needs_scores: options.with_scores,
@@ -255,6 +254,7 @@ impl Searched<'_, '_> {
                 more = more * 8 + SPARE_HITS;
                 continue;
             }
+            change_texts(ctx, self, &mut loader)?;
             return reply::write(ctx, options, found.total, &loader, timed_out);
         }
     }
@@ -391,7 +391,7 @@ impl<'a> Options<'a> {
             let is_known = options.flag(&upper)
                 || options.list_option(&upper, arguments)?
                 || options.value_option(&upper, arguments, protocol)?
-                || options.highlight(&upper, arguments)?;
+                || options.highlights.parse(&upper, arguments)?;
             if !is_known {
                 return Err(Options::unknown(word, arguments));
             }
@@ -543,44 +543,6 @@ impl<'a> Options<'a> {
         }
         (self.offset, self.count) = (offset as usize, count as usize);
         Ok(())
-    }
-
-    /// `SUMMARIZE` and `HIGHLIGHT`, which change texts only.
-    fn highlight(&mut self, upper: &[u8], arguments: &mut Arguments<'a>) -> Result<bool, Fail> {
-        match upper {
-            b"SUMMARIZE" => loop {
-                self.highlights = Some("SUMMARIZE");
-                match () {
-                    () if arguments.take("FIELDS") => {
-                        arguments.list("FIELDS")?;
-                    }
-                    () if arguments.take("FRAGS") => {
-                        arguments.number("FRAGS")?;
-                    }
-                    () if arguments.take("LEN") => {
-                        arguments.number("LEN")?;
-                    }
-                    () if arguments.take("SEPARATOR") => {
-                        arguments.value("SEPARATOR")?;
-                    }
-                    () => return Ok(true),
-                }
-            },
-            b"HIGHLIGHT" => loop {
-                self.highlights = Some("HIGHLIGHT");
-                match () {
-                    () if arguments.take("FIELDS") => {
-                        arguments.list("FIELDS")?;
-                    }
-                    () if arguments.take("TAGS") => {
-                        arguments.value("TAGS")?;
-                        arguments.value("TAGS")?;
-                    }
-                    () => return Ok(true),
-                }
-            },
-            _ => Ok(false),
-        }
     }
 }
 

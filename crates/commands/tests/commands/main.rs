@@ -79,6 +79,7 @@ mod search_texts_peer;
 mod search_vectors;
 mod search_vectors_peer;
 mod search_words;
+mod search_words_peer;
 mod server;
 mod sets;
 mod sketches_peer;

@@ -159,7 +159,6 @@ fn definitions_and_errors_are_those_of_redis() {
         FT.SEARCH a "ismissing(@e)" DIALECT 2 => 'ismissing' requires field 'e' to be defined with 'INDEXMISSING'
         FT.SEARCH a x LANGUAGE nope => No such language
         FT.SEARCH a x SLOP x => Bad arguments for SLOP: Could not convert argument to expected type
-        FT.SEARCH a x HIGHLIGHT => ERR HIGHLIGHT is not supported yet
         FT.EXPLAIN a "@e|t:running fast" => "@t|e:INTERSECT {\n  @t|e:UNION {\n    @t|e:running\n    @t|e:+run(expanded)\n    @t|e:run(expanded)\n  }\n  @t|e:UNION {\n    @t|e:fast\n    @t|e:+fast(expanded)\n  }\n}\n"
         FT.EXPLAIN a "@x:running" VERBATIM => "@NULL:running\n"
         HSET d1 t One e "" => 2

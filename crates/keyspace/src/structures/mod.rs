@@ -32,6 +32,7 @@ pub(crate) mod sizes;
 pub mod sorted_set;
 pub(crate) mod stamp;
 pub mod stream;
+pub(crate) mod suggestions;
 pub(crate) mod t_digest;
 pub(crate) mod table;
 pub(crate) mod top_k;

@@ -102,6 +102,11 @@ fn fill(client: &mut Client, round: i64) -> Vec<String> {
         assert_eq!(client.text(&words.split(' ').collect::<Vec<_>>()), "OK");
         client.call(&["FT.SYNUPDATE", "i", "g", "runs", "walks"]);
         client.call(&["FT.DICTADD", "d", "b", "a"]);
+        for n in 0..300 {
+            let (term, score) = (format!("term{n}"), (n + 1).to_string());
+            client.call(&["FT.SUGADD", "suggestions", &term, &score, "PAYLOAD", &term]);
+        }
+        client.call(&["FT.SUGDEL", "suggestions", "term250"]);
     }
     for n in 0..300 {
         let (key, number) = (format!("e:{n}"), (n + round).to_string());
@@ -130,6 +135,8 @@ fn shown(client: &mut Client) -> Vec<String> {
     all.push(client.text(&["FT._LIST"]));
     all.push(client.text(&["FT.SYNDUMP", "a"]));
     all.push(client.text(&["FT.DICTDUMP", "d"]));
+    let get = ["FT.SUGGET", "suggestions", "term", "MAX", "300", "WITHSCORES", "WITHPAYLOADS"];
+    all.push(client.text(&get));
     all
 }
 

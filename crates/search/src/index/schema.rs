@@ -205,9 +205,14 @@ impl Schema {
 }
 
 impl Field {
+    /// Whether it is a text.
+    pub fn is_text(&self) -> bool {
+        matches!(self.kind, FieldKind::Text { .. })
+    }
+
     /// Whether its words are searched.
     pub fn is_searched_text(&self) -> bool {
-        matches!(self.kind, FieldKind::Text { .. }) && !self.is_unindexed
+        self.is_text() && !self.is_unindexed
     }
 }
 

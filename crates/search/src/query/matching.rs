@@ -36,6 +36,28 @@ pub(super) fn matching_terms(texts: &Texts, pattern: &Pattern) -> Vec<TermId> {
     most_frequent(texts, found)
 }
 
+/// The folded form of a pattern.
+pub(super) fn fold_pattern(pattern: &Pattern) -> Pattern {
+    match pattern {
+        Pattern::Prefix(text) => Pattern::Prefix(fold(text).into()),
+        Pattern::Suffix(text) => Pattern::Suffix(fold(text).into()),
+        Pattern::Infix(text) => Pattern::Infix(fold(text).into()),
+        Pattern::Wildcard(text) => Pattern::Wildcard(fold(text).into()),
+    }
+}
+
+/// Whether a term matches a folded pattern.
+pub(super) fn is_of_pattern(pattern: &Pattern, term: &[u8]) -> bool {
+    match pattern {
+        Pattern::Prefix(text) => text.len() >= PREFIX_LEN_MIN && term.starts_with(text),
+        Pattern::Suffix(text) => text.len() >= PREFIX_LEN_MIN && term.ends_with(text),
+        Pattern::Infix(text) => {
+            text.len() >= PREFIX_LEN_MIN && memchr::memmem::find(term, text).is_some()
+        }
+        Pattern::Wildcard(text) => matches(text, term),
+    }
+}
+
 /// The terms within a Levenshtein distance in bytes, at most [`EXPANSIONS_MAX`].
 pub(super) fn similar_terms(texts: &Texts, word: &[u8], distance: u8) -> Vec<TermId> {
     let word = fold(word);
@@ -94,7 +116,7 @@ fn matches(pattern: &[u8], term: &[u8]) -> bool {
 }
 
 /// Whether two words differ by at most `max` inserted, removed or replaced bytes.
-fn is_near(word: &[u8], term: &[u8], max: usize, row: &mut Vec<usize>) -> bool {
+pub(super) fn is_near(word: &[u8], term: &[u8], max: usize, row: &mut Vec<usize>) -> bool {
     if word.len().abs_diff(term.len()) > max {
         return false;
     }

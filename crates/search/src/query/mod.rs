@@ -11,6 +11,7 @@ mod error;
 mod expand;
 mod explain;
 mod explanation;
+pub mod highlight;
 mod lexer;
 mod matching;
 mod numbers;
@@ -18,6 +19,7 @@ mod parameters;
 mod parser;
 mod rows;
 mod scores;
+pub mod spelling;
 mod text_search;
 
 pub use error::{ErrorKind, QueryError};

@@ -57,6 +57,11 @@ pub(crate) fn is_group(term: &[u8]) -> bool {
     term.first() == Some(&GROUP_MARK)
 }
 
+/// Whether a term of the dictionary is a word: no stem, group or phonetic code.
+pub(crate) fn is_term_of_word(term: &[u8]) -> bool {
+    !matches!(term.first(), None | Some(b'+' | b'<' | &GROUP_MARK))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

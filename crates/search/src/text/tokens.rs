@@ -32,6 +32,11 @@ static CLASSES: [u8; 256] = {
     classes
 };
 
+/// Whether a byte is between words where a text is cut: a separator or a blank.
+pub fn is_separator(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & SEPARATOR != 0 || byte.is_ascii_whitespace()
+}
+
 /// Splits a text. Tokens are folded; stop words are among them.
 pub struct Tokens<'t> {
     text: &'t [u8],
@@ -54,6 +59,11 @@ impl<'t> Tokens<'t> {
     /// The memory for tokens.
     pub fn into_buffer(self) -> Vec<u8> {
         self.changed
+    }
+
+    /// The end of the last token.
+    pub fn end(&self) -> usize {
+        self.at
     }
 
     /// The next token, folded, and the offset of its first byte.

@@ -51,6 +51,8 @@ impl TypeNumber {
     pub const T_DIGEST: TypeNumber = TypeNumber(7);
     /// Arrays.
     pub const ARRAY: TypeNumber = TypeNumber(8);
+    /// Suggestions.
+    pub const SUGGESTIONS: TypeNumber = TypeNumber(9);
 }
 
 /// A change of a value, as effects carry it.

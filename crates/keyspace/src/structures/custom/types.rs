@@ -2,7 +2,9 @@
 
 use super::unknown::UNKNOWN;
 use super::{RdbForm, TypeNumber, ValueType};
-use crate::structures::{array, bloom, count_min, cuckoo, json, t_digest, top_k, vectors};
+use crate::structures::{
+    array, bloom, count_min, cuckoo, json, suggestions, t_digest, top_k, vectors,
+};
 use std::sync::{PoisonError, RwLock};
 
 /// The types that are built in: a new one is one line.
@@ -15,6 +17,7 @@ static BUILT_IN: &[&ValueType] = &[
     &top_k::rdb::TYPE,
     &t_digest::rdb::TYPE,
     &array::rdb::TYPE,
+    &suggestions::rdb::TYPE,
     &UNKNOWN,
 ];
 
