@@ -1,9 +1,10 @@
 //! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--acknowledge N] [--deaths N]
 //! [--chains 1] [--joins 0] [--mixed 1] [--always 1] [--wrong RULE]`: runs simulations until the
-//! time is up, and prints the seed of each run with violations. `--seed` without `--seconds` repeats one run.
-//! `--deaths 2` lets two members die at once, `--chains 1` executes transactions of several
-//! primaries, without `--joins` none joins, `--always 1` syncs logs before anything depends on them. `--mixed` draws copies, acknowledgements and joins from
-//! the seed, as the tests do. `--wrong` disables a rule and stops at the first run that detects it.
+//! time is up, and prints the seed of each run with violations. `--seed` without `--seconds`
+//! repeats one run. `--deaths 2` lets two members die at once, `--chains 1` executes transactions
+//! of several primaries, without `--joins` none joins, `--always 1` syncs logs before anything
+//! depends on them. `--mixed` draws copies, acknowledgements and joins from the seed, as the tests
+//! do. `--wrong` disables a rule and stops at the first run that detects it.
 
 use petrel_cluster_sim::{FAULTS, Outcome, Plan, run};
 use std::process::ExitCode;

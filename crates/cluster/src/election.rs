@@ -1,5 +1,5 @@
 //! Election of the owner with which a slot continues after all its owners have stopped. A pure
-//! function of the extents of those that have returned, and of the agreed views.
+//! function of the extents of returned owners, and of the agreed views.
 //!
 //! ```text
 //! term       epoch from which on the slot had the extent's primary: the views tell

@@ -6,8 +6,8 @@
 //! count, each: node, incarnation, its position in each of 16 lanes
 //! ```
 //!
-//! Numbers have variable length. Between two whole forms the log has positions in the lanes of single
-//! primaries.
+//! Numbers have variable length. Between two whole forms the log has positions in the lanes of
+//! single primaries.
 
 use crate::lanes::lane_of;
 use crate::slot::{SLOTS, Slot};
@@ -25,7 +25,7 @@ pub const EXTENTS: &[u8] = b"cluster-extents";
 /// First bytes of the names of positions: the primary's node follows, and a lane for one position.
 const POSITION: &[u8] = b"@";
 
-/// How far a node's data go in the order of a slot: as far as the position in the primary's lane.
+/// Extent of a node's data in the order of a slot: up to the position in the primary's lane.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Extent {
     /// The slot's last primary of which the node has changes, or may have them.
@@ -35,7 +35,7 @@ pub struct Extent {
     pub epoch: u64,
 }
 
-/// How far a node's data go in the orders of all slots.
+/// Extents of a node's data in the orders of all slots.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Extents {
     /// First and last slot, in order; slots without data are missing.

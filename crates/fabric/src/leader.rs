@@ -46,7 +46,7 @@ pub(crate) struct Leader {
     loss: Mutex<Option<(u64, Instant)>>,
     /// Extents of the data with which nodes have returned, by uuid.
     reports: Mutex<HashMap<u128, Report>>,
-    /// One election at a time.
+    /// Held during an election.
     electing: tokio::sync::Mutex<()>,
 }
 
@@ -177,8 +177,8 @@ impl Leader {
         (now.duration_since(attempt.since) <= patience).then_some(Reply::Wait)
     }
 
-    /// Before a node joins that has owned slots: if no owner of these is alive, waits until all have
-    /// returned or were removed, and has the slots continue with the longest log.
+    /// Prepares the slots of a node that joins: if no owner of one is alive, waits until all have
+    /// returned or were removed, and has the slot continue with the longest log.
     async fn restart(&self, uuid: u128, report: Report) -> Option<Reply> {
         let _electing = self.electing.lock().await;
         let plan = {

@@ -420,9 +420,10 @@ impl Fabric {
         self.bus.keeps_data.store(true, Ordering::Release);
     }
 
-    /// Reports how far the host's data go, [encoded](petrel_cluster::Extents::encode), with which it
-    /// joins: once they are loaded, and again after [`Events::expelled`]. If all owners of slots
-    /// have stopped, the slots continue with the longest of their logs.
+    /// Reports the extents of the data with which the host joins,
+    /// [encoded](petrel_cluster::Extents::encode): once they are loaded, and again after
+    /// [`Events::expelled`]. If all owners of slots have stopped, the slots continue with the
+    /// longest of their logs.
     pub fn set_extents(&self, extents: Vec<u8>) {
         *self.bus.extents.lock() = Reported::Known(extents);
         drop(self.commands.send(HostCommand::Extents));

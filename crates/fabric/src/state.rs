@@ -18,7 +18,7 @@
 //! KeepsData  a member keeps data on disk
 //! LostSince  the time at which slots lost all owners
 //! TakeOver   the operator gives up the last owners of slots without owners
-//! Elect      all owners of slots have stopped: with whose data the slots continue
+//! Elect      all owners of slots have stopped: the nodes with which the slots continue
 //! NextGeneration  the operator continues without the majority: a survivor founds the cluster again
 //! ```
 //!

@@ -208,8 +208,8 @@ impl Powers {
     }
 }
 
-/// Decrements another item's counter by chance, at most `times` times. Returns what is left of it,
-/// and how often an item that came `times` times counts for itself, 0 while the other's is left.
+/// Decrements another item's counter by chance, at most `times` times. Returns its new value, and
+/// how often an item that came `times` times counts for itself: 0 unless the other's is used up.
 #[inline]
 fn decay(before: u32, times: u32, draws: &mut Draws, powers: &mut Powers) -> (u32, u32) {
     let mut count = before;

@@ -84,7 +84,7 @@ pub(super) fn start(
     execute_here(member, (client, token), op, witness)
 }
 
-/// Whether the command of this token is one of a client that caches what it reads.
+/// Whether the command of this token is one of a caching client.
 fn caches(member: &Member, token: u64) -> bool {
     member.core.is_partial() && token.is_multiple_of(3)
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Mean number of steps between two looks at the logs.
 const LOOK_EVERY: u64 = 40;
 
-/// What a member would find in its log.
+/// Contents of a member's log.
 #[derive(Default)]
 pub(super) struct Log {
     extents: Extents,
@@ -77,8 +77,8 @@ impl World {
         self.outcome.stops += 1;
     }
 
-    /// Whether other owners have all changes that clients were shown: the second member that had one
-    /// may have died.
+    /// Whether other owners have all changes that clients were shown: the second member that had
+    /// one may have died.
     fn is_elsewhere(&self, node: u16, shown: &Positions) -> bool {
         let view = self.latest();
         shown.iter().all(|(&slot, at)| {

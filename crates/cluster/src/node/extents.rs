@@ -8,7 +8,7 @@ use crate::slot::{SLOTS, Slot, SlotSet};
 use crate::slot_map::common_runs;
 use crate::view::Identity;
 
-/// What has changed in the extents.
+/// Changes of the extents.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ExtentChanges {
     /// Extents of slots, so that the whole form is logged.

@@ -38,8 +38,8 @@ impl Tracked {
         self.is_cached |= other.is_cached;
     }
 
-    /// Marks calls with replies that the client caches, or with changes that it is not to be notified
-    /// of.
+    /// Marks calls with replies that the client caches, or with changes of which it is not
+    /// notified.
     pub fn prepare(&self, calls: &mut [Call], session: &Session, cluster: &dyn Cluster) {
         let writer = session.tracking().and_then(|tracking| tracking.writer);
         let writer = writer.filter(|_| cluster.tracks_away());

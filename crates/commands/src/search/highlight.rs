@@ -18,7 +18,7 @@ use petrel_search::text::Language;
 /// Work units of a word of a text.
 const UNITS_PER_WORD: usize = 8;
 
-/// What becomes of texts.
+/// Highlights and summaries of texts, by fields.
 #[derive(Default)]
 pub(super) struct Highlights<'a> {
     tags: Vec<(Scope<'a>, Tags<'a>)>,

@@ -58,7 +58,7 @@ pub(super) struct Loader {
     fields: Vec<Entry>,
     /// Paths of `RETURN` that are no fields of the index.
     paths: Vec<Option<Path>>,
-    /// Where the value begins that is being written.
+    /// First byte of the value that is being written.
     begun: usize,
     /// Whether texts are marked or summarized later.
     marks_texts: bool,

@@ -38,7 +38,8 @@ impl Stored<'_> {
         }
     }
 
-    /// Its distance; none if it has no vector within the radius. JSON documents have no vectors.
+    /// Distance of its vector; none if there is none within the radius. JSON documents have no
+    /// vectors.
     pub fn distance(&self, schema: &Schema, near: &Near) -> Option<f64> {
         match self {
             Stored::Hash(hash) => {

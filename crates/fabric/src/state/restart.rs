@@ -1,5 +1,5 @@
-//! After a stop of all owners of slots: which members' former incarnations end together, and with
-//! whose data the slots continue, by the extents that the nodes report when they join again.
+//! Stops of all owners of slots: the members' former incarnations that end together, and the nodes
+//! with which the slots continue, by the extents that nodes report when they join again.
 //!
 //! ```text
 //! slots that the node owned, no owner of which is alive     else: nothing to wait for
@@ -27,7 +27,7 @@ pub(crate) enum Reported {
 }
 
 impl Reported {
-    /// What follows the request to join, if anything does.
+    /// Bytes behind the request to join, if there are any.
     pub fn attached(&self) -> Option<Option<&[u8]>> {
         match self {
             Reported::Unreported => None,
@@ -50,8 +50,8 @@ pub(crate) struct Report {
     pub extents: Option<Extents>,
 }
 
-/// Nodes with which slots without owners continue: ranges, each with the nodes in the order of their
-/// extents. The slots wait for the first node, which claims them.
+/// Nodes with which slots without owners continue: ranges, each with the nodes in the order of
+/// their extents. The slots wait for the first node, which claims them.
 pub(crate) type Heirs = Vec<Range>;
 
 /// The members that have stopped, and what follows for slots without owners.
@@ -62,18 +62,18 @@ pub(crate) struct Stop {
     pub heirs: Heirs,
 }
 
-/// What follows from a node's request to join.
+/// Answer to a node's request to join.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Plan {
-    /// It joins.
+    /// The node joins.
     Join,
-    /// It waits for these nodes.
+    /// The node waits for these.
     Wait(BTreeSet<u16>),
-    /// It joins after this is agreed on.
+    /// The node joins after this is agreed on.
     Elect(Stop),
 }
 
-/// A node whose data may count.
+/// A node with data that may count.
 struct Returned<'a> {
     node: Node,
     extents: &'a Extents,
@@ -82,8 +82,8 @@ struct Returned<'a> {
 }
 
 impl State {
-    /// What follows from the request of a node to join. `is_alive` tells whether a member has
-    /// renewed its lease of late, `by_two` whether two owners had changes before they were acknowledged.
+    /// Answers the request of a node to join. `is_alive` tells whether a member has renewed its
+    /// lease of late, `by_two` whether two owners had changes before they were acknowledged.
     pub fn plan_restart(
         &self,
         uuid: u128,
@@ -149,7 +149,7 @@ impl State {
         }
     }
 
-    /// The nodes that have reported extents, and those that are loading their data.
+    /// The nodes that have reported extents, and the nodes that are loading their data.
     fn returned<'a>(
         &self,
         reports: &'a HashMap<u128, Report>,

@@ -1,4 +1,4 @@
-//! Extents of this member's data, in its log and its snapshots: how far they go in the order of each
+//! Extents of this member's data, in its log and its snapshots: their ends in the order of each
 //! slot. After a stop of all owners of a slot it continues with the longest of their logs
 //! (`petrel_cluster::elect`).
 //!

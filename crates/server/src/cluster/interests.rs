@@ -47,7 +47,8 @@ impl Agent {
         }
     }
 
-    /// Notes whether all primaries tell of changes. Called before any command is executed in a view.
+    /// Notes whether all primaries tell of changes. Called before any command is executed in a
+    /// view.
     pub(super) fn note_tracking(&mut self) {
         self.interests.knowing = self.node.knows_interests();
         let all_know = self.interests.knowing.includes(self.interests.primaries);

@@ -26,7 +26,7 @@ fn change<S: Slot + ?Sized>(slot: &mut S, change: &mut dyn FnMut(&mut Suggestion
     });
 }
 
-/// Puts a term with its score and payload, in the place of what it had.
+/// Puts a term with its score and payload, which replace earlier ones.
 pub fn put<S: Slot + ?Sized>(slot: &mut S, term: &[u8], score: f32, payload: Option<&[u8]>) {
     if slot.held().is_none() {
         slot.put_boxed(Box::new(Suggestions::default()));

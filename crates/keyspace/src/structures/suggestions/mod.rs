@@ -1,4 +1,4 @@
-//! Suggestions for what a user types: terms with scores and payloads, found by their beginnings.
+//! Suggestions while a user types: terms with scores and payloads, found by their beginnings.
 //!
 //! Terms are in pages, in the order of their folded form. A snapshot shares the pages; a change
 //! copies the page that it is about.
@@ -93,7 +93,7 @@ impl Suggestions {
         self.len == 0
     }
 
-    /// All terms from the first one on whose folded form is not below `from`.
+    /// All terms with folded forms not below `from`.
     pub fn from(&self, from: &[u8]) -> impl Iterator<Item = &Suggestion> {
         let page = self.page_of(from);
         let is_below = |suggestion: &Suggestion| *suggestion.key < *from;

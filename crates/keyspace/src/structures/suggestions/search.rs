@@ -22,8 +22,8 @@ pub struct Wanted<'a> {
 }
 
 impl Suggestions {
-    /// The best terms with their scores, the best first. `go_on` is told of each term that is
-    /// looked at, and may end the search.
+    /// The best terms with their scores, the best first. `go_on` is called for each term that
+    /// is looked at, and may end the search.
     pub fn best(
         &self,
         wanted: Wanted<'_>,

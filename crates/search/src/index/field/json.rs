@@ -20,8 +20,8 @@ impl FieldStore {
         if is_json { self.set_listed(row, value) } else { self.set_text(row, value) }
     }
 
-    /// The value that a text, or values of JSON documents, would have; a row that is not searched is
-    /// used meanwhile.
+    /// The value that a text, or values of JSON documents, would have; uses a row that is not
+    /// searched.
     pub fn converted(&mut self, row: u32, value: Option<&[u8]>, is_json: bool) -> Value {
         let set = self.set_stated(row, value, is_json);
         let value = if set.is_ok() { self.get(row) } else { Value::Misfit };

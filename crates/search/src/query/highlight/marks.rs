@@ -30,7 +30,7 @@ pub struct Marks {
 /// A found word.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
-    /// Its place in the text.
+    /// Place in the text.
     pub bytes: Range<usize>,
     /// Number of words before it.
     pub position: u32,
@@ -38,7 +38,7 @@ pub(super) struct Mark {
 }
 
 impl Marks {
-    /// Finds words. `pace` is told of each word of the text, and may end the search.
+    /// Finds words. `pace` is called for each word of the text, and may end the search.
     ///
     /// # Errors
     /// Those of `pace`.

@@ -98,7 +98,7 @@ pub struct Membership {
     pub(in crate::cluster) unwatched: Mutex<Vec<(HashSlot, u64)>>,
     pub(in crate::cluster) functions: Functions,
     pub(in crate::cluster) known_logs: KnownLogs,
-    /// How far the data go in the order of each slot, as last logged.
+    /// Extents of the data in the order of each slot, as last logged.
     pub(in crate::cluster) extents: Mutex<Extents>,
     /// Acknowledgements of other members, for `min-replicas-to-write`.
     pub(in crate::cluster) answering: Mutex<Answering>,
