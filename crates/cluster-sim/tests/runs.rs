@@ -201,13 +201,17 @@ const RARE: [&str; 1] = ["keep-decided"];
 
 #[test]
 fn deliberate_faults_are_detected() {
+    let mut missed = Vec::new();
     for (name, fault) in FAULTS.into_iter().filter(|(name, _)| !RARE.contains(name)) {
         let plan = plan_of(name, fault);
         let found = (plan.seed..plan.seed + 100).find_map(|seed| {
             let outcome = run(Plan { seed, ..plan });
             outcome.violations.first().map(|text| (seed, text.clone()))
         });
-        let (seed, text) = found.unwrap_or_else(|| panic!("'{name}' is not detected"));
-        println!("{name}: seed {seed}: {text}");
+        match found {
+            Some((seed, text)) => println!("{name}: seed {seed}: {text}"),
+            None => missed.push(name),
+        }
     }
+    assert_eq!(missed, [""; 0], "are not detected");
 }

@@ -611,6 +611,51 @@ fn after_a_stop_of_all_the_primary_s_log_wins_whoever_returns_last() {
 }
 
 #[test]
+fn an_owner_that_was_removed_counts_beside_one_that_has_stopped() {
+    let mut state = sparse(3, 3);
+    arrive_all(&mut state);
+    let (long, short) = (extents(&state, state.epoch, 9), extents(&state, state.epoch, 8));
+    remove(&mut state, 2);
+    remove(&mut state, 1);
+    let none = |_| false;
+    let one = reports(&[(3, 2, Some(long.clone()))]);
+    assert_eq!(state.plan_restart(3, (&one, true), none), Plan::Wait([0].into()));
+    let loading = reports(&[(3, 2, None)]);
+    assert_eq!(state.plan_restart(3, (&loading, true), none), Plan::Wait([0].into()));
+    // A new node has nothing that could count.
+    let new = reports(&[(3, 2, Some(petrel_cluster::Extents::default()))]);
+    assert_eq!(state.plan_restart(3, (&new, true), none), Plan::Join);
+    assert_eq!(state.plan_restart(3, (&one, true), |_| true), Plan::Join);
+    let both = reports(&[(1, 2, Some(short)), (3, 2, Some(long))]);
+    let stop = elected(state.plan_restart(3, (&both, true), none));
+    assert_eq!(stop.stopped.len(), 1);
+    state.apply(Command::Elect(stop));
+    for (uuid, number) in [(3, 2), (1, 0)] {
+        join(&mut state, back(uuid, 2));
+        claim(&mut state, number);
+    }
+    // Each continues with the slots of which it was the primary, and the longer log with the others.
+    let held = held(&state);
+    assert_eq!(held.iter().sum::<usize>(), usize::from(SLOTS));
+    assert!(held[2] > held[0] && held[1] == 0, "{held:?}");
+}
+
+/// A member that was admitted before slots lost their owners has not kept their data: elected later,
+/// it does not show them empty.
+#[test]
+fn a_member_without_the_data_does_not_continue_with_slots() {
+    let mut state = sparse(3, 3);
+    arrive_all(&mut state);
+    remove(&mut state, 2);
+    remove(&mut state, 1);
+    join(&mut state, back(3, 2));
+    remove(&mut state, 0);
+    let slots = (0, SLOTS - 1, vec![2, 0]);
+    state.apply(Command::Elect(restart::Stop { stopped: Vec::new(), heirs: vec![slots] }));
+    assert_eq!(held(&state), vec![0; 3]);
+}
+
+#[test]
 fn a_missing_primary_is_replaced_by_the_longest_log_once_enough_have_returned() {
     let mut state = sparse(3, 3);
     arrive_all(&mut state);

@@ -99,11 +99,19 @@ impl State {
                 .by_number(number)
                 .is_some_and(|node| node.is_member && is_alive(node.info.identity()))
         };
+        // A stopped owner may have been removed already, and its data count beside those of an owner
+        // that has stopped, too.
+        let has_data = |slot: u16| {
+            let extents = reports.get(&uuid).map(|report| report.extents.as_ref());
+            extents.is_some_and(|of| of.is_none_or(|extents| extents.get(slot).is_some()))
+        };
         let is_affected = |slot: u16| {
             let owners = owners[usize::from(slot)];
-            let has_owned =
-                owners.contains(&own.info.number) && owners.iter().all(|&of| is_dead(of));
-            has_owned || owners.is_empty() && lost[usize::from(slot)].is_some()
+            if owners.is_empty() {
+                return lost[usize::from(slot)].is_some();
+            }
+            (owners.contains(&own.info.number) || has_data(slot))
+                && owners.iter().all(|&of| is_dead(of))
         };
         let affected: Vec<bool> = (0..SLOTS).map(is_affected).collect();
         let of_affected = owners.iter().zip(&affected).filter(|(_, affected)| **affected);
@@ -213,10 +221,20 @@ impl State {
         if has_stopped {
             self.next_view();
         }
-        let members: BTreeSet<u16> = self.members().map(|node| node.info.number).collect();
+        let admitted: HashMap<u16, u64> =
+            self.members().map(|node| (node.info.number, node.admitted)).collect();
         let Some(sparse) = &mut self.sparse else { return };
+        let lost = sparse.lost_slots();
         let heirs = sparse.set_heirs(&stop.heirs);
-        let here: Vec<u16> = heirs.intersection(&members).copied().collect();
+        // A member that was admitted before the slots lost their owners has not kept their data.
+        let has_kept = |number: &u16| {
+            admitted.get(number).is_some_and(|&admitted| {
+                let of = stop.heirs.iter().filter(|(_, _, nodes)| nodes.first() == Some(number));
+                let mut slots = of.flat_map(|&(first, last, _)| first..=last);
+                slots.all(|slot| lost[usize::from(slot)].is_none_or(|(_, at)| at <= admitted))
+            })
+        };
+        let here: Vec<u16> = heirs.into_iter().filter(has_kept).collect();
         sparse.with_data.extend(&here);
         for number in here {
             self.next_views(crate::placement::Event::Claim(number));
