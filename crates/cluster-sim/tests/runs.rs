@@ -196,8 +196,9 @@ fn plan_of(name: &str, fault: Fault) -> Plan {
     }
 }
 
-/// Faults that take more runs than a test has: `keep-decided` has a unit test of its own.
-const RARE: [&str; 1] = ["keep-decided"];
+/// Faults that take more runs than a test has: `cluster-sim --wrong` searches for them.
+/// `keep-decided` has a unit test of its own.
+const RARE: [&str; 4] = ["answer-lost", "forget-past-owners", "keep-decided", "recover-parts"];
 
 #[test]
 fn deliberate_faults_are_detected() {

@@ -71,8 +71,6 @@ struct Round {
     /// The member that returns when the others have been running for some time; none if all return
     /// together.
     last: Option<usize>,
-    /// The member that returns without its disk, as another one.
-    lost: Option<usize>,
 }
 
 impl Cluster {
@@ -143,9 +141,6 @@ impl Cluster {
         clients.into_iter().for_each(|client| client.join().unwrap());
         let mut late = None;
         for (number, (scratch, args)) in ended.into_iter().enumerate() {
-            if round.lost == Some(number) {
-                continue;
-            }
             if round.last == Some(number) {
                 late = Some((number, scratch, args));
                 continue;
@@ -199,18 +194,16 @@ fn rounds(members: usize, copies: usize, appendfsync: &str, rounds: &[Round]) {
     let mut cluster = Cluster::new(members, copies, appendfsync);
     for (number, round) in rounds.iter().enumerate() {
         cluster.stop_and_return(*round);
-        if round.lost.is_none() {
-            cluster.await_whole(copies);
-        }
+        cluster.await_whole(copies);
         cluster.check(&format!("{appendfsync}, {copies} copies, round {number}"));
     }
 }
 
 /// The member that lags returns last, when the others have given it up or wait for it.
-const LAST_LAGS: Round = Round { lags: 2, last: Some(2), lost: None };
+const LAST_LAGS: Round = Round { lags: 2, last: Some(2) };
 
 /// All return together.
-const TOGETHER: Round = Round { lags: 1, last: None, lost: None };
+const TOGETHER: Round = Round { lags: 1, last: None };
 
 #[test]
 fn a_backup_that_lags_and_returns_last_does_not_win() {
@@ -225,10 +218,4 @@ fn after_everybody_was_killed_pending_records_win_too() {
 #[test]
 fn two_owners_of_each_slot_lose_nothing_together() {
     rounds(3, 2, "always", &[TOGETHER, LAST_LAGS]);
-}
-
-/// The longest log of the others replaces that of a primary which does not return.
-#[test]
-fn the_longer_log_wins_if_a_primary_has_lost_its_disk() {
-    rounds(3, 3, "always", &[Round { lags: 2, last: None, lost: Some(1) }]);
 }
