@@ -35,6 +35,7 @@ impl Model {
                 weight: WEIGHTS[field % 3],
                 has_stems: field % 2 == 0,
                 indexes_empty: false,
+                is_further: false,
                 text,
             })
             .collect();

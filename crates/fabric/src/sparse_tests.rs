@@ -634,14 +634,14 @@ fn an_owner_that_was_removed_counts_beside_one_that_has_stopped() {
         join(&mut state, back(uuid, 2));
         claim(&mut state, number);
     }
-    // Each continues with the slots of which it was the primary, and the longer log with the others.
+    // Each continues with the slots of which it was the primary, the longer log with the others.
     let held = held(&state);
     assert_eq!(held.iter().sum::<usize>(), usize::from(SLOTS));
     assert!(held[2] > held[0] && held[1] == 0, "{held:?}");
 }
 
-/// A member that was admitted before slots lost their owners has not kept their data: elected later,
-/// it does not show them empty.
+/// A member that was admitted before slots lost their owners has not kept their data: elected
+/// later, it does not show them empty.
 #[test]
 fn a_member_without_the_data_does_not_continue_with_slots() {
     let mut state = sparse(3, 3);

@@ -50,6 +50,13 @@ pub(crate) struct Report {
     pub extents: Option<Extents>,
 }
 
+impl Report {
+    /// Whether the node has data of a slot, or may have while it loads.
+    fn may_have(&self, slot: u16) -> bool {
+        self.extents.as_ref().is_none_or(|extents| extents.get(slot).is_some())
+    }
+}
+
 /// Nodes with which slots without owners continue: ranges, each with the nodes in the order of
 /// their extents. The slots wait for the first node, which claims them.
 pub(crate) type Heirs = Vec<Range>;
@@ -99,19 +106,14 @@ impl State {
                 .by_number(number)
                 .is_some_and(|node| node.is_member && is_alive(node.info.identity()))
         };
-        // A stopped owner may have been removed already, and its data count beside those of an owner
-        // that has stopped, too.
-        let has_data = |slot: u16| {
-            let extents = reports.get(&uuid).map(|report| report.extents.as_ref());
-            extents.is_some_and(|of| of.is_none_or(|extents| extents.get(slot).is_some()))
-        };
+        let report = reports.get(&uuid);
         let is_affected = |slot: u16| {
             let owners = owners[usize::from(slot)];
-            if owners.is_empty() {
-                return lost[usize::from(slot)].is_some();
-            }
-            (owners.contains(&own.info.number) || has_data(slot))
-                && owners.iter().all(|&of| is_dead(of))
+            // A stopped owner may have been removed already.
+            let has_owned = owners.contains(&own.info.number)
+                || report.is_some_and(|report| report.may_have(slot));
+            let has_stopped = has_owned && owners.iter().all(|&of| is_dead(of));
+            if owners.is_empty() { lost[usize::from(slot)].is_some() } else { has_stopped }
         };
         let affected: Vec<bool> = (0..SLOTS).map(is_affected).collect();
         let of_affected = owners.iter().zip(&affected).filter(|(_, affected)| **affected);
