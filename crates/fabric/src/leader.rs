@@ -200,7 +200,8 @@ impl Leader {
             Plan::Wait(nodes) => {
                 let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
                 let line = format!(
-                    "cluster: no owner of some slots is alive: waiting until these nodes have returned and                      loaded their data, or are removed: {}",
+                    "cluster: no owner of some slots is alive: waiting until these nodes have returned and \
+                     loaded their data, or are removed: {}",
                     nodes.join(", ")
                 );
                 self.bus.log_once(Level::Notice, line);
