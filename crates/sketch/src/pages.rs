@@ -142,9 +142,8 @@ impl Pages {
     #[inline]
     pub fn set_pair(&mut self, at: usize, (low, high): (u32, u32)) {
         let from = at & self.mask();
-        let pair = self.page_mut(at >> self.shift)[from..].first_chunk_mut();
-        *pair.expect("a pair lies in one page") =
-            (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
+        let pair = (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
+        self.page_mut(at >> self.shift)[from..from + 8].copy_from_slice(&pair);
     }
 
     /// Appends bytes from `at` on to `out`; fewer at the end.

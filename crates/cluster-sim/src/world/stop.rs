@@ -1,5 +1,5 @@
-//! A stop of all members at once, as far as their logs tell: at any time the slots would continue
-//! with logs that have all that clients were shown. Nothing stops; the run goes on.
+//! Checks the logs for a stop of all members: at any time the slots would continue with logs that
+//! have every change of which a reply has shown the effect. Nothing stops; the run goes on.
 //!
 //! With [`Plan::always`](super::Plan::always) a member's log has its data and their extents before
 //! anything is sent or answered. Else logs are

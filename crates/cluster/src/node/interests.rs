@@ -16,7 +16,7 @@
 //! A reader is registered at both ends before the primary reads, and its host delivers no
 //! invalidation before the reply. So the notification of each change after the read follows the
 //! reply. If a key's slot gets another primary, which knows no readers, or this node becomes its
-//! owner, all clients here have to forget everything ([`Node::has_missed_changes`]).
+//! owner, clients here get the invalidation of all keys ([`Node::has_missed_changes`]).
 
 use super::{Host, Node, Route};
 use crate::mutation::{Mutation, is_broken};

@@ -5,12 +5,10 @@
 //! 500 values, the order of groups and of the items of `TOLIST`, scores. Neither are its faults.
 
 use crate::client::{Client, show, show_args};
-use crate::random::{Random, duration};
+use crate::random::Random;
 use crate::redis::{Connection, Redis};
-use crate::search_peer::settle;
+use crate::search_peer::{beside_redisearch, settle};
 use petrel_resp::Value;
-use std::path::Path;
-use std::time::Instant;
 
 // Without empty values: they are in the group of missing ones there.
 const TAGS: [&str; 10] = ["a", "b", "ab", "B", "C d", "x,y", "12", "7.5", "q", "Z"];
@@ -445,20 +443,5 @@ fn without_cursor(value: Value) -> (Value, i64) {
 
 #[test]
 fn random_aggregations_are_those_of_redisearch() {
-    let Some(program) = std::env::var_os("PETREL_TEST_REDISEARCH") else {
-        eprintln!("skipped: PETREL_TEST_REDISEARCH names no RediSearch");
-        return;
-    };
-    let Some(redis) = Redis::start_program(Path::new(&program), &[]) else {
-        eprintln!("skipped: {} cannot be started", program.display());
-        return;
-    };
-    let mut random = Random::seeded();
-    let start = Instant::now();
-    let (mut compared, mut rounds) = (0, 0);
-    while start.elapsed() < duration() {
-        compared += round(&mut random, &redis, rounds % 2 == 1);
-        rounds += 1;
-    }
-    eprintln!("compared {compared} replies of {rounds} indexes");
+    beside_redisearch(|random, redis, number| round(random, redis, number % 2 == 1));
 }

@@ -4,11 +4,9 @@
 //! RediSearch misses places towards the poles that are in large circles: such are not drawn.
 
 use crate::client::{show, show_args};
-use crate::random::{Random, duration};
+use crate::random::Random;
 use crate::redis::Redis;
-use crate::search_peer::{call_both, results, settle};
-use std::path::Path;
-use std::time::Instant;
+use crate::search_peer::{beside_redisearch, call_both, results, settle};
 
 const KEYS: usize = 60;
 
@@ -107,20 +105,5 @@ fn round(random: &mut Random, redis: &Redis, number: usize) -> usize {
 
 #[test]
 fn random_circles_have_the_results_of_redisearch() {
-    let Some(program) = std::env::var_os("PETREL_TEST_REDISEARCH") else {
-        eprintln!("skipped: PETREL_TEST_REDISEARCH names no RediSearch");
-        return;
-    };
-    let Some(redis) = Redis::start_program(Path::new(&program), &[]) else {
-        eprintln!("skipped: {} cannot be started", program.display());
-        return;
-    };
-    let mut random = Random::seeded();
-    let start = Instant::now();
-    let (mut compared, mut rounds) = (0, 0);
-    while start.elapsed() < duration() {
-        compared += round(&mut random, &redis, rounds);
-        rounds += 1;
-    }
-    eprintln!("compared {compared} queries of {rounds} indexes");
+    beside_redisearch(round);
 }

@@ -2,19 +2,18 @@
 //! protocol. `PETREL_TEST_REDISEARCH` names a program that starts a Redis server with both modules,
 //! and takes the parameters of a Redis server.
 //!
-//! Members are not removed: RedisJSON changes the order of the others then. Intended differences (docs/search.md) are not drawn: values of several kinds to sort by, arrays
-//! in an order, indexes whose fields have no index.
+//! Members are not removed: RedisJSON changes the order of the others then. Intended differences
+//! (docs/search.md) are not drawn: values of several kinds to sort by, arrays in an order, indexes
+//! with NOINDEX fields only.
 
 use crate::client::{Client, show, show_args};
-use crate::random::{Random, duration};
+use crate::random::Random;
 use crate::redis::{Connection, Redis};
-use crate::search_peer::{call_both, results, settle};
-use std::path::Path;
-use std::time::Instant;
+use crate::search_peer::{beside_redisearch, call_both, results, settle};
 
 const KEYS: usize = 10;
 
-/// Paths of a schema with their names and kinds. Those that may be SORTABLE find one value.
+/// Paths of a schema with their names and kinds. SORTABLE ones find one value.
 const FIELDS: [(&str, &str, &str); 9] = [
     ("$.n", "n", "NUMERIC"),
     ("$.m[*]", "m", "NUMERIC"),
@@ -257,20 +256,5 @@ fn round(random: &mut Random, redis: &Redis, resp3: bool) -> usize {
 
 #[test]
 fn random_json_documents_have_the_results_of_redisearch() {
-    let Some(program) = std::env::var_os("PETREL_TEST_REDISEARCH") else {
-        eprintln!("skipped: PETREL_TEST_REDISEARCH names no RediSearch");
-        return;
-    };
-    let Some(redis) = Redis::start_program(Path::new(&program), &[]) else {
-        eprintln!("skipped: {} cannot be started", program.display());
-        return;
-    };
-    let mut random = Random::seeded();
-    let start = Instant::now();
-    let (mut compared, mut rounds) = (0, 0);
-    while start.elapsed() < duration() {
-        compared += round(&mut random, &redis, rounds % 2 == 1);
-        rounds += 1;
-    }
-    eprintln!("compared {compared} queries of {rounds} indexes");
+    beside_redisearch(|random, redis, number| round(random, redis, number % 2 == 1));
 }

@@ -334,8 +334,9 @@ fn theirs_show(theirs: &mut Connection, key: usize) -> String {
     format!("{key} {}", sorted(&theirs.call(&[b"HGETALL", key.as_bytes()])))
 }
 
-#[test]
-fn random_queries_have_the_results_of_redisearch() {
+/// Compares in rounds with the server that `PETREL_TEST_REDISEARCH` starts, for the duration of
+/// random tests. A round gets its number and returns the number of comparisons.
+pub fn beside_redisearch(mut round: impl FnMut(&mut Random, &Redis, usize) -> usize) {
     let Some(program) = std::env::var_os("PETREL_TEST_REDISEARCH") else {
         eprintln!("skipped: PETREL_TEST_REDISEARCH names no RediSearch");
         return;
@@ -345,11 +346,15 @@ fn random_queries_have_the_results_of_redisearch() {
         return;
     };
     let mut random = Random::seeded();
-    let start = Instant::now();
-    let (mut compared, mut rounds) = (0, 0);
+    let (start, mut compared, mut rounds) = (Instant::now(), 0, 0);
     while start.elapsed() < duration() {
-        compared += round(&mut random, &redis, rounds % 2 == 1);
+        compared += round(&mut random, &redis, rounds);
         rounds += 1;
     }
-    eprintln!("compared {compared} queries of {rounds} indexes");
+    eprintln!("compared {compared} replies in {rounds} rounds");
+}
+
+#[test]
+fn random_queries_have_the_results_of_redisearch() {
+    beside_redisearch(|random, redis, number| round(random, redis, number % 2 == 1));
 }

@@ -6,10 +6,10 @@
 //! alternatives below an intersection, distances beside conditions that are no words.
 
 use crate::client::{Client, show, show_args};
-use crate::random::{Random, duration};
+use crate::random::Random;
 use crate::redis::{Connection, Redis};
+use crate::search_peer::beside_redisearch;
 use petrel_resp::Value;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 const WORDS: [&str; 24] = [
@@ -258,20 +258,5 @@ fn compare(random: &mut Random, options: &str, ours: &mut Client, theirs: &mut C
 
 #[test]
 fn random_words_have_the_scores_of_redisearch() {
-    let Some(program) = std::env::var_os("PETREL_TEST_REDISEARCH") else {
-        eprintln!("skipped: PETREL_TEST_REDISEARCH names no RediSearch");
-        return;
-    };
-    let Some(redis) = Redis::start_program(Path::new(&program), &[]) else {
-        eprintln!("skipped: {} cannot be started", program.display());
-        return;
-    };
-    let mut random = Random::seeded();
-    let start = Instant::now();
-    let (mut compared, mut rounds) = (0, 0);
-    while start.elapsed() < duration() {
-        compared += round(&mut random, &redis);
-        rounds += 1;
-    }
-    eprintln!("compared {compared} queries of {rounds} indexes");
+    beside_redisearch(|random, redis, _| round(random, redis));
 }

@@ -230,7 +230,7 @@ fn results(reply: &Value) -> HashMap<String, HashMap<String, Vec<u8>>> {
 }
 
 /// While other threads move documents about and between groups, neighbours of a group are never
-/// short, and each is what is returned with it.
+/// short, and each hit has the values that are returned with it.
 #[test]
 fn neighbours_are_true_beside_writers() {
     query_beside_writers("FLAT", 400);

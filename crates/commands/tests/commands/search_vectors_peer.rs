@@ -5,12 +5,10 @@
 //! cosines, which are compared up to rounding.
 
 use crate::client::{Client, show, show_args};
-use crate::random::{Random, duration};
+use crate::random::Random;
 use crate::redis::{Connection, Redis};
-use crate::search_peer::settle;
+use crate::search_peer::{beside_redisearch, settle};
 use petrel_resp::Value;
-use std::path::Path;
-use std::time::Instant;
 
 const KEYS: usize = 30;
 
@@ -170,20 +168,5 @@ fn round(random: &mut Random, redis: &Redis) -> usize {
 
 #[test]
 fn random_vectors_have_the_distances_of_redisearch() {
-    let Some(program) = std::env::var_os("PETREL_TEST_REDISEARCH") else {
-        eprintln!("skipped: PETREL_TEST_REDISEARCH names no RediSearch");
-        return;
-    };
-    let Some(redis) = Redis::start_program(Path::new(&program), &[]) else {
-        eprintln!("skipped: {} cannot be started", program.display());
-        return;
-    };
-    let mut random = Random::seeded();
-    let start = Instant::now();
-    let (mut compared, mut rounds) = (0, 0);
-    while start.elapsed() < duration() {
-        compared += round(&mut random, &redis);
-        rounds += 1;
-    }
-    eprintln!("compared {compared} queries of {rounds} indexes");
+    beside_redisearch(|random, redis, _| round(random, redis));
 }

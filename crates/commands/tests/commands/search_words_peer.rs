@@ -4,11 +4,10 @@
 //! Intended differences (docs/search.md) are not drawn: patterns, more fragments than are shown.
 
 use crate::client::{Client, show, show_args};
-use crate::random::{Random, duration};
-use crate::redis::{Connection, Redis};
+use crate::random::Random;
+use crate::redis::Connection;
+use crate::search_peer::beside_redisearch;
 use petrel_resp::Value;
-use std::path::Path;
-use std::time::Instant;
 
 const WORDS: [&str; 12] =
     ["god", "light", "heaven", "earth", "of", "the", "deep", "a", "waters", "face", "spirit", "x1"];
@@ -136,17 +135,7 @@ fn suggested(random: &mut Random, ours: &mut Client, theirs: &mut Connection) {
 
 #[test]
 fn random_texts_are_marked_and_spelled_as_by_redisearch() {
-    let Some(program) = std::env::var_os("PETREL_TEST_REDISEARCH") else {
-        eprintln!("skipped: PETREL_TEST_REDISEARCH names no RediSearch");
-        return;
-    };
-    let Some(redis) = Redis::start_program(Path::new(&program), &[]) else {
-        eprintln!("skipped: {} cannot be started", program.display());
-        return;
-    };
-    let mut random = Random::seeded();
-    let (start, mut compared) = (Instant::now(), 0);
-    while start.elapsed() < duration() {
+    beside_redisearch(|random, redis, _| {
         let (mut ours, mut theirs) = redis.beside(false);
         for call in [
             "FT.CREATE i SCHEMA t TEXT NOSTEM u TEXT",
@@ -157,11 +146,10 @@ fn random_texts_are_marked_and_spelled_as_by_redisearch() {
             same(&mut ours, &mut theirs, &words(call));
         }
         for _ in 0..100 {
-            marked(&mut random, &mut ours, &mut theirs);
-            spelled(&mut random, &mut ours, &mut theirs);
-            suggested(&mut random, &mut ours, &mut theirs);
-            compared += 3;
+            marked(random, &mut ours, &mut theirs);
+            spelled(random, &mut ours, &mut theirs);
+            suggested(random, &mut ours, &mut theirs);
         }
-    }
-    eprintln!("compared {compared} replies");
+        300
+    });
 }

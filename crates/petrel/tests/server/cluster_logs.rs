@@ -19,7 +19,7 @@ const PIPELINE: usize = 8;
 /// Number of answered increments between two steps of a test.
 const STEP: u64 = 400;
 
-/// One counter: the increments that were answered, and sent.
+/// Increments of a counter that were answered, and sent.
 #[derive(Default)]
 struct Counter {
     answered: AtomicU64,
@@ -63,7 +63,7 @@ struct Cluster {
     counters: Counters,
 }
 
-/// What a test does with members.
+/// Roles of members in a round of a test.
 #[derive(Clone, Copy)]
 struct Round {
     /// The member that hears nothing of the last changes.

@@ -55,7 +55,7 @@ fn next(client: &mut Client) -> String {
     show(&client.receive().expect("a push or a reply"))
 }
 
-fn told(key: &str) -> String {
+fn invalidation(key: &str) -> String {
     format!("[invalidate [{key}]]")
 }
 
@@ -78,19 +78,19 @@ fn reads_are_tracked_wherever_the_key_is() {
                 call(writer, &format!("DEL {key}"));
                 quiet(&mut client, &format!("GET {key}"), "nil");
                 call(writer, &format!("SET {key} v{round}"));
-                assert_eq!(next(&mut client), told(&key));
+                assert_eq!(next(&mut client), invalidation(&key));
                 quiet(&mut client, &format!("GET {key}"), &format!("v{round}"));
                 // Further changes are not notified before the key is read again.
                 call(writer, &format!("APPEND {key} {large}"));
-                assert_eq!(next(&mut client), told(&key));
+                assert_eq!(next(&mut client), invalidation(&key));
                 call(writer, &format!("APPEND {key} {large}"));
                 quiet(&mut client, &format!("STRLEN {key}"), "140002");
                 call(writer, &format!("DEL {key}"));
-                assert_eq!(next(&mut client), told(&key));
+                assert_eq!(next(&mut client), invalidation(&key));
                 call(writer, &format!("HSET {key} f 1"));
                 quiet(&mut client, &format!("HGET {key} f"), "1");
                 call(writer, &format!("PEXPIRE {key} 1"));
-                assert_eq!(next(&mut client), told(&key));
+                assert_eq!(next(&mut client), invalidation(&key));
                 quiet(&mut client, "PING", "PONG");
             }
         }
@@ -113,10 +113,10 @@ fn copies_that_are_read_are_tracked() {
         quiet(&mut client, &format!("GET {key}"), "1");
         assert_eq!(cache_reads(&mut other), before + 1);
         quiet(&mut writer, &format!("INCR {key}"), "2");
-        assert_eq!(next(&mut client), told(&key));
+        assert_eq!(next(&mut client), invalidation(&key));
         quiet(&mut client, &format!("GET {key}"), "2");
         quiet(&mut writer, &format!("APPEND {key} {}", "x".repeat(1000)), "1001");
-        assert_eq!(next(&mut client), told(&key));
+        assert_eq!(next(&mut client), invalidation(&key));
     }
 }
 
@@ -149,10 +149,10 @@ fn opt_in_and_out(reader: &Server, writer: &mut Client) {
             quiet(&mut client, &format!("CLIENT CACHING {word}"), "OK");
             call(&mut client, &format!("GET {chosen}"));
             call(&mut client, &format!("GET {other}"));
-            let (silent, told_of) = if is_tracked { (&other, &chosen) } else { (&chosen, &other) };
+            let (silent, expected) = if is_tracked { (&other, &chosen) } else { (&chosen, &other) };
             quiet(writer, &format!("SET {silent} {at}"), "OK");
-            quiet(writer, &format!("SET {told_of} {at}"), "OK");
-            assert_eq!(next(&mut client), told(told_of), "{option}");
+            quiet(writer, &format!("SET {expected} {at}"), "OK");
+            assert_eq!(next(&mut client), invalidation(expected), "{option}");
             quiet(&mut client, "PING", "PONG");
         }
     }
@@ -168,15 +168,15 @@ fn own_changes(reader: &Server, writer: &mut Client) {
             call(&mut loops, &format!("GET {read}"));
         }
         quiet(&mut client, &format!("SET {own} 1"), "OK");
-        assert_eq!(next(&mut loops), told(&own));
+        assert_eq!(next(&mut loops), invalidation(&own));
         quiet(writer, &format!("SET {last} 1"), "OK");
-        assert_eq!(next(&mut client), told(&last));
-        assert_eq!(next(&mut loops), told(&last));
+        assert_eq!(next(&mut client), invalidation(&last));
+        assert_eq!(next(&mut loops), invalidation(&last));
         call(&mut loops, &format!("GET {own}"));
         loops.send(&["SET", &own, "2"]);
         let mut heard = [next(&mut loops), next(&mut loops)];
         heard.sort();
-        assert_eq!(heard, ["OK".to_owned(), told(&own)]);
+        assert_eq!(heard, ["OK".to_owned(), invalidation(&own)]);
     }
     for mut client in [client, loops] {
         quiet(&mut client, "PING", "PONG");
@@ -206,16 +206,16 @@ fn transactions(reader: &Server, writer: &mut Client) {
         quiet(&mut client, &format!("GET {key}"), "QUEUED");
         quiet(&mut client, "EXEC", &format!("[{at}]"));
         quiet(writer, &format!("INCR {key}"), &(at + 1).to_string());
-        assert_eq!(next(&mut client), told(&key));
+        assert_eq!(next(&mut client), invalidation(&key));
         client.text(&["EVAL_RO", "return redis.call('GET', KEYS[1])", "1", &key]);
         quiet(writer, &format!("INCR {key}"), &(at + 2).to_string());
-        assert_eq!(next(&mut client), told(&key));
+        assert_eq!(next(&mut client), invalidation(&key));
     }
     let names: Vec<String> = (0..KEYS).map(|at| format!("key{at}")).collect();
     call(&mut client, &format!("MGET {}", names.join(" ")));
     for name in &names {
         quiet(writer, &format!("SET {name} 1"), "OK");
-        assert_eq!(next(&mut client), told(name));
+        assert_eq!(next(&mut client), invalidation(name));
     }
 }
 
@@ -237,15 +237,15 @@ fn prefixes_are_tracked_at_every_member() {
                 for name in [other, user] {
                     call(writer, &format!("INCR {name}"));
                 }
-                assert_eq!(next(&mut client), told(user));
-                assert_eq!(next(&mut quiet_one), told(user));
+                assert_eq!(next(&mut client), invalidation(user));
+                assert_eq!(next(&mut quiet_one), invalidation(user));
                 // Reads and dropped copies are no changes.
                 call(&mut client, &format!("GET {user}"));
                 call(&mut reader.connect(), &format!("GET {user}"));
                 call(&mut quiet_one, &format!("INCR {user}"));
-                assert_eq!(next(&mut client), told(user));
+                assert_eq!(next(&mut client), invalidation(user));
                 call(writer, &format!("INCR {order}"));
-                assert_eq!(next(&mut client), told(order));
+                assert_eq!(next(&mut client), invalidation(order));
                 quiet(&mut client, "PING", "PONG");
                 quiet(&mut quiet_one, "PING", "PONG");
             }
@@ -256,7 +256,7 @@ fn prefixes_are_tracked_at_every_member() {
         call(&mut client, "GET new:{key1}");
         call(&mut writers[0], "INCR user:{key1}");
         call(&mut writers[0], "INCR new:{key1}");
-        assert_eq!(next(&mut client), told("new:{key1}"));
+        assert_eq!(next(&mut client), invalidation("new:{key1}"));
         quiet(&mut client, "PING", "PONG");
     }
 }

@@ -4,7 +4,7 @@
 use super::agent::Agent;
 use super::machine::Machine;
 use crate::state::pubsub::ChannelKind;
-use crate::state::tracking::writers::NOBODY;
+use crate::state::tracking::writers::NO_WRITER;
 use petrel_cluster::wire::{Tag, Texts};
 use petrel_cluster::{Call, Identity, NodeSet};
 use petrel_commands::{Session, Tracking, TrackingMode};
@@ -30,12 +30,12 @@ impl Agent {
         let knowing = self.node.knows_interests();
         let mut to = NodeSet::default();
         if is_new {
-            to = std::mem::take(&mut own.told);
+            to = std::mem::take(&mut own.informed);
         }
         if !own.is_empty() {
-            let untold = own.others.0 & knowing.0 & !own.told.0;
-            own.told.0 |= untold;
-            to.0 |= untold;
+            let uninformed = own.others.0 & knowing.0 & !own.informed.0;
+            own.informed.0 |= uninformed;
+            to.0 |= uninformed;
         }
         to.0 &= own.others.0;
         if to != NodeSet::default() {
@@ -100,7 +100,7 @@ impl Machine {
 
     /// Attributes the pending invalidations to a client here.
     pub(super) fn attribute(&mut self, writer: Option<u64>) {
-        self.host.take_invalidations_by(writer.unwrap_or(NOBODY), &mut self.exec.ks);
+        self.host.take_invalidations_by(writer.unwrap_or(NO_WRITER), &mut self.exec.ks);
     }
 
     /// Registers a member as the reader of the keys that its command reads in a session, if it

@@ -41,7 +41,7 @@ impl Marks {
     /// Finds words. `pace` is called for each word of the text, and may end the search.
     ///
     /// # Errors
-    /// Those of `pace`.
+    /// Returns the first error of `pace`.
     pub fn find<E>(
         marked: MarkedText<'_>,
         matcher: &Matcher,

@@ -13,7 +13,7 @@ pub(in crate::cluster) struct Interests {
     /// Version of the trackers that these are of.
     pub version: u64,
     /// Members that know them.
-    pub told: NodeSet,
+    pub informed: NodeSet,
     /// The other members of the view.
     pub others: NodeSet,
     /// The primaries among them.
@@ -32,7 +32,7 @@ impl Interests {
     pub fn note_view(&mut self, me: Identity, former: &[Identity], view: &View) {
         let is_gone = |member: &&Identity| view.member(member.node) != Some(**member);
         let gone: NodeSet = former.iter().filter(is_gone).map(|member| member.node).collect();
-        self.told.0 &= !gone.0;
+        self.informed.0 &= !gone.0;
         let members = view.members.iter().map(|member| member.node);
         self.others = members.collect::<NodeSet>().without(me.node);
         let primaries = view.slots.ranges().iter().filter_map(|range| range.owners.first());

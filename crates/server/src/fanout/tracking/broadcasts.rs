@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::host::ServerHost;
 use crate::state::tracking::pending::LastWriters;
 use crate::state::tracking::tracker::Tracker;
-use crate::state::tracking::writers::{NOBODY, number_at};
+use crate::state::tracking::writers::{NO_WRITER, number_at};
 use petrel_commands::acl::{Permissions, User};
 use petrel_keyspace::Reader;
 use std::collections::BTreeMap;
@@ -67,17 +67,17 @@ impl ServerHost {
             }
         }
         if !free.is_empty() {
-            self.tell_of(&free, &names(changed, NOBODY, None));
+            self.tell_of(&free, &names(changed, NO_WRITER, None));
         }
         for (user, readers) in limited.into_values() {
             let permissions = user.permissions();
-            self.tell_of(&readers, &names(changed, NOBODY, Some(&permissions)));
+            self.tell_of(&readers, &names(changed, NO_WRITER, Some(&permissions)));
         }
     }
 
     fn tell_of(&mut self, readers: &[Arc<Reader>], keys: &[&[u8]]) {
         if !keys.is_empty() {
-            self.tell(readers.iter(), NOBODY, &News::Keys(keys));
+            self.tell(readers.iter(), NO_WRITER, &News::Keys(keys));
         }
     }
 
@@ -100,7 +100,7 @@ fn names<'c>(
     permissions: Option<&Permissions>,
 ) -> Vec<&'c [u8]> {
     let permissions = permissions.filter(|own| !own.allow_reading_everything());
-    let foreign = changed.iter().filter(|&(_, &by)| writer == NOBODY || by != writer);
+    let foreign = changed.iter().filter(|&(_, &by)| writer == NO_WRITER || by != writer);
     let readable =
         foreign.filter(|((key, db), _)| permissions.is_none_or(|own| own.allow_reading(*db, key)));
     let mut names: Vec<&[u8]> = readable.map(|((key, _), _)| &**key).collect();

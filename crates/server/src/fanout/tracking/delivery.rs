@@ -5,7 +5,7 @@ use crate::host::ServerHost;
 use crate::state::outbox::{Delivery, Form, Push, Recipient};
 use crate::state::tracking::pending::{Change, Invalidations};
 use crate::state::tracking::tracker::Tracker;
-use crate::state::tracking::writers::{NOBODY, number_at};
+use crate::state::tracking::writers::{NO_WRITER, number_at};
 use petrel_keyspace::{BatchInvalidations, Handle, Reader, ReaderId, Readers};
 use petrel_resp::{Protocol, Reply};
 use std::mem;
@@ -151,7 +151,7 @@ impl ServerHost {
                     let write = |bytes: &mut Vec<u8>| write_key(name, bytes);
                     return held.stage(usize::from(route.worker), [route.to], Form::Resp3, write);
                 }
-                waiting.add(name, Some(readers), if by_client { writer } else { NOBODY });
+                waiting.add(name, Some(readers), if by_client { writer } else { NO_WRITER });
             });
         if !is_taken {
             self.take_all_invalidations(ks, reply);
@@ -203,7 +203,7 @@ impl ServerHost {
 
     /// Takes what time or a limit has changed, and no connection.
     pub fn take_upkeep_invalidations(&mut self, ks: &mut Handle) {
-        self.take_invalidations_by(NOBODY, ks);
+        self.take_invalidations_by(NO_WRITER, ks);
     }
 
     /// Takes what another member's command has changed for a client here, by its number.
@@ -228,13 +228,13 @@ impl ServerHost {
     /// Broadcasts a changed key of another member.
     pub(crate) fn broadcast_changed(&mut self, writer: Option<u64>, db: u16, key: &[u8]) {
         for prefix in self.server.trackers.prefixes_of(key) {
-            self.invalidations.add_broadcast(prefix, (key.into(), db), writer.unwrap_or(NOBODY));
+            self.invalidations.add_broadcast(prefix, (key.into(), db), writer.unwrap_or(NO_WRITER));
         }
     }
 
     /// Tells all tracking connections that any key may have changed.
     pub(crate) fn invalidate_everything(&mut self) {
-        self.invalidations.waiting.add(b"", None, NOBODY);
+        self.invalidations.waiting.add(b"", None, NO_WRITER);
     }
 
     /// Sends invalidations to connections that have read a key, once the command that changed it is
@@ -257,7 +257,7 @@ impl ServerHost {
             begin = *end;
             let Some(ids) = ids else {
                 let all = self.server.trackers.all();
-                self.tell(all.iter(), NOBODY, &News::Everything);
+                self.tell(all.iter(), NO_WRITER, &News::Everything);
                 continue;
             };
             let listening = ids.as_slice().iter().filter_map(|&id| readers.listening(id));

@@ -1,7 +1,7 @@
 //! Changed keys with invalidations that have not been sent yet.
 
 use super::routes::Routes;
-use super::writers::NOBODY;
+use super::writers::NO_WRITER;
 use petrel_keyspace::{BatchInvalidations, Broadcast, ReaderId, Readers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Invalidations {
         client: u64,
         keep: impl Fn(ReaderId) -> bool,
     ) {
-        let writer = |by_client| if by_client { client } else { NOBODY };
+        let writer = |by_client| if by_client { client } else { NO_WRITER };
         if taken.everything {
             self.waiting.add(b"", None, client);
         }

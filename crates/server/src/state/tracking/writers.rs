@@ -1,7 +1,7 @@
 //! Numbers of the clients that change keys.
 
 /// No connection: they are numbered from 1 on.
-pub(crate) const NOBODY: u64 = 0;
+pub(crate) const NO_WRITER: u64 = 0;
 
 /// Numbers of clients of other members have this bit, and their member's number below it.
 const AWAY: u64 = 1 << 63;
